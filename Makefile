@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+# One non-recursive GNU Makefile. `make help` prints the targets. Modules are found by folder: a new x.c in a module's
+# folder is built, a new x_test.c or x_fuzz.c beside it becomes a test or a fuzz target.
+MAKEFLAGS += --no-builtin-rules --no-builtin-variables
+SHELL := /bin/bash
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+B        ?= build
+CLANG    := clang-19
+GCC      := gcc
+AR       := llvm-ar-19
+LD       := ld.lld-19
+OBJCOPY  := llvm-objcopy-19
+VERSION  := 0.1.0
+
+CORE_DIRS := base loop net tls mqtt broker server store admin
+core_src  := $(foreach d,$(CORE_DIRS),$(wildcard src/$(d)/*.c)) src/main.c
+unit_src  := $(filter %_test.c,$(wildcard src/*/*.c src/*/*/*.c))
+fuzz_src  := $(filter %_fuzz.c,$(wildcard src/*/*.c src/*/*/*.c))
+core_src  := $(filter-out %_test.c %_fuzz.c %_host.c,$(core_src))
+
+WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wundef \
+        -Wvla -Werror -fno-common
+STD  := -std=gnu2x -Isrc -MMD -MP -g $(WARN)
+# Core code sees no C library header on any platform: a <stdio.h> in it does not compile (STYLE: Dialect).
+CORE := $(STD) -ffreestanding -nostdinc
+HOST := $(STD) -D_GNU_SOURCE
+
+include third_party/third_party.mk
+include tests/tests.mk
+include image/image.mk
+
+# --- Hosted: a Linux process (clang, release) --------------------------------------------------------------------
+HOSTED_OPT := -O2 -fPIE -fstack-protector-strong -fvisibility=hidden -march=x86-64-v2 -DURMQTT_VERSION='"$(VERSION)"'
+hosted_core_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(core_src))
+hosted_plat_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c,$(wildcard src/plat/hosted/*.c))) \
+                 $(B)/hosted/arch/x86_64/switch.o
+$(B)/hosted/plat/hosted/%.o: src/plat/hosted/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) $(HOSTED_OPT) -c $< -o $@
+$(B)/hosted/tls/%.o: src/tls/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(BORINGSSL_INC) $(HOSTED_OPT) -c $< -o $@
+$(B)/hosted/arch/%.o: src/arch/%.S
+	@mkdir -p $(@D)
+	$(CLANG) -Isrc -MMD -MP -g -c $< -o $@
+$(B)/hosted/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(HOSTED_OPT) -c $< -o $@
+$(B)/hosted/urmqtt: $(hosted_core_o) $(hosted_plat_o) $(BORINGSSL_X86_LIB)
+	$(CLANG) -pie -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
+
+# --- Hosted with AddressSanitizer and UBSan -----------------------------------------------------------------------
+ASAN_OPT := -O1 -fPIE -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \
+            -DURMQTT_VERSION='"$(VERSION)"'
+asan_core_o := $(patsubst src/%.c,$(B)/asan/%.o,$(core_src))
+asan_plat_o := $(patsubst src/%.c,$(B)/asan/%.o,$(filter-out %_test.c,$(wildcard src/plat/hosted/*.c))) \
+               $(B)/asan/arch/x86_64/switch.o
+$(B)/asan/plat/hosted/%.o: src/plat/hosted/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) $(ASAN_OPT) -c $< -o $@
+$(B)/asan/tls/%.o: src/tls/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(BORINGSSL_INC) $(ASAN_OPT) -c $< -o $@
+$(B)/asan/arch/%.o: src/arch/%.S
+	@mkdir -p $(@D)
+	$(CLANG) -Isrc -MMD -MP -g -c $< -o $@
+$(B)/asan/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(ASAN_OPT) -c $< -o $@
+$(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB)
+	$(CLANG) -pie -fsanitize=address,undefined -fuse-ld=lld -o $@ $^ -lpthread
+
+# --- gcc 12 as second opinion on everything hosted ----------------------------------------------------------------
+gcc_o := $(patsubst src/%.c,$(B)/gcc/%.o,$(core_src) $(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)))
+$(B)/gcc/plat/hosted/%.o: src/plat/hosted/%.c
+	@mkdir -p $(@D)
+	$(GCC) $(HOST) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@
+$(B)/gcc/tls/%.o: src/tls/%.c
+	@mkdir -p $(@D)
+	$(GCC) $(CORE) $(BORINGSSL_INC) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@
+$(B)/gcc/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(GCC) $(CORE) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@
+gcc: $(gcc_o) ## compile everything hosted with gcc 12 (second opinion, no link)
+
+hosted: $(B)/hosted/urmqtt ## the broker as a Linux process
+asan: $(B)/asan/urmqtt ## the same with ASan and UBSan
+
+.PHONY: help hosted asan gcc
+help: ## this list
+	@grep -hE '^[a-z0-9_.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_.-]+):.*## /  \1\t/' | expand -t 18
+.DEFAULT_GOAL := help
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,1 @@
+# ISO and disk image assembly.

@@ -1,0 +1,8 @@
+// SPDX-License-Identifier: Apache-2.0
+// UTF-8 validation (RFC 3629; Unicode table 3-7).
+#pragma once
+#include "base/bytes.h"
+
+// True when b[0..len) is well-formed UTF-8 without surrogates, overlong forms and U+0000
+// ([MQTT-1.5.4-1], [MQTT-1.5.4-2]). Reads nothing outside.
+bool utf8_valid(const u8 *b, u32 len);

@@ -1,0 +1,36 @@
+# Unit tests and fuzz targets: found beside their sources. Every test links the whole core (sanitized), cmocka, and
+# tests/unit_plat.c in the platform's place.
+test_bins := $(patsubst src/%.c,$(B)/test/%,$(unit_src))
+fuzz_bins := $(patsubst src/%.c,$(B)/fuzz/%,$(fuzz_src))
+FUZZ_OPT := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -DURMQTT_VERSION='"$(VERSION)"'
+core_lib_src := $(filter-out src/main.c,$(core_src))
+
+$(B)/asan/libcore.a: $(patsubst src/%.c,$(B)/asan/%.o,$(core_lib_src)) $(B)/asan/arch/x86_64/switch.o
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(B)/fuzz/obj/tls/%.o: src/tls/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(BORINGSSL_INC) $(FUZZ_OPT) -c $< -o $@
+$(B)/fuzz/obj/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(FUZZ_OPT) -c $< -o $@
+$(B)/fuzz/libcore.a: $(patsubst src/%.c,$(B)/fuzz/obj/%.o,$(core_lib_src)) $(B)/asan/arch/x86_64/switch.o
+	@rm -f $@
+	$(AR) rcs $@ $^
+$(B)/test/unit_plat.o: tests/unit_plat.c
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) $(ASAN_OPT) -c $< -o $@
+# -Wno-missing-prototypes: a test's helpers are its own.
+$(B)/test/%_test: src/%_test.c $(B)/test/unit_plat.o $(B)/asan/libcore.a $(BORINGSSL_ASAN_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) $(BORINGSSL_INC) -Wno-missing-prototypes -Wno-conversion $(ASAN_OPT) -DTEST_DATA='"$(abspath ..)/shared/data"' \
+	  -MF $@.d $< $(wildcard $(@:$(B)/test/%_test=src/%_test_extra.c)) $(filter %.o %.a,$^) -lcmocka -o $@
+$(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORINGSSL_ASAN_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	  -MF $@.d $< $(filter %.o %.a,$^) -o $@
+
+unit: $(test_bins) ## build and run every unit test under ASan and UBSan
+	@tests/run_units $(test_bins)
+fuzz-build: $(fuzz_bins) ## build every fuzz target
+.PHONY: unit fuzz-build
