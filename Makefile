@@ -86,6 +86,9 @@ $(B)/gcc/%.o: src/%.c
 	$(GCC) $(CORE) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@
 gcc: $(gcc_o) ## compile everything hosted with gcc 12 (second opinion, no link)
 
+tidy: ## style, layers, lengths, banned calls, headers that compile alone
+	@tools/tidy --self-test && tools/tidy
+.PHONY: tidy
 hosted: $(B)/hosted/urmqtt ## the broker as a Linux process
 asan: $(B)/asan/urmqtt ## the same with ASan and UBSan
 

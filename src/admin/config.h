@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Configuration: a ustar bundle with urmqtt.conf (mosquitto's dialect and our keywords) and the files it names.
-// Pure: bytes in, a checked structure out, every complaint with file, line and reason.
+// Configuration: a ustar bundle with urmqtt.conf (mosquitto's dialect and our keywords) and the
+// files it names. Pure: bytes in, a checked structure out, every complaint with file, line and
+// reason.
 #pragma once
 #include "base/bytes.h"
 
@@ -10,16 +11,17 @@
 
 struct config_listener {
   u16 port;
-  u32 line; // of the `listener` keyword
-  struct bytes cafile, certfile, keyfile, crlfile; // contents, borrowed from the bundle; empty = not set
+  u32 line;  // of the `listener` keyword
+  struct bytes cafile, certfile, keyfile,
+      crlfile;  // contents, borrowed from the bundle; empty = not set
   struct bytes cafile_name, certfile_name, keyfile_name, crlfile_name;
   bool require_certificate, use_identity_as_username, allow_anonymous;
-  u32 max_connections; // 0 = no limit of its own
+  u32 max_connections;  // 0 = no limit of its own
   u8 max_qos;
 };
 struct config_network {
   bool dhcp;
-  bool has_mac; // `network mac 52:54:00:12:34:56 ...` binds to that NIC, otherwise in order
+  bool has_mac;  // `network mac 52:54:00:12:34:56 ...` binds to that NIC, otherwise in order
   u8 mac[6];
   u32 address;
   u8 prefix_len;
@@ -29,25 +31,25 @@ struct config {
   struct config_listener listener[CONFIG_LISTENERS_MAX];
   u32 listener_count;
   struct config_network network[CONFIG_NETWORKS_MAX];
-  u32 network_count; // 0 = DHCP on every NIC
+  u32 network_count;  // 0 = DHCP on every NIC
   u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive, max_topic_alias;
-  u32 persistent_client_expiration_s; // 0 = never
+  u32 persistent_client_expiration_s;  // 0 = never
   bool retain_available;
-  bool persistence; // accepted: served from RAM with a warning until there is a disk
+  bool persistence;  // accepted: served from RAM with a warning until there is a disk
 };
 
 enum config_severity { CONFIG_NOTE, CONFIG_WARNING, CONFIG_ERROR };
 struct config_problem {
   enum config_severity severity;
   char file[64];
-  u32 line; // 0 = the file as a whole
+  u32 line;  // 0 = the file as a whole
   char text[160];
 };
 struct config_report {
   struct config_problem problem[CONFIG_PROBLEMS_MAX];
   u32 count;
-  u32 error_count; // counts on beyond CONFIG_PROBLEMS_MAX
+  u32 error_count;  // counts on beyond CONFIG_PROBLEMS_MAX
 };
-// Parses the bundle. `out` borrows from it. ERR_INVALID when report->error_count > 0 (out is then not to be used).
-// Semantic checks of certificates (pair, expiry) are made by config_check_tls.
+// Parses the bundle. `out` borrows from it. ERR_INVALID when report->error_count > 0 (out is then
+// not to be used). Semantic checks of certificates (pair, expiry) are made by config_check_tls.
 enum err config_parse(struct bytes tar, struct config *out, struct config_report *report);

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proves: cursors are sticky and bounded, numbers and text format exactly, hashes match published vectors, UTF-8
-// accepts exactly what the Unicode table does (all 1-3 byte inputs against an independent decoder).
+// Proves: cursors are sticky and bounded, numbers and text format exactly, hashes match published
+// vectors, UTF-8 accepts exactly what the Unicode table does (all 1-3 byte inputs against an
+// independent decoder).
+#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <cmocka.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +22,7 @@ static void reader_is_sticky(void **state) {
   assert_int_equal(read_be16(&r), 0x0102);
   assert_int_equal(read_be16(&r), 0);
   assert_int_equal(r.err, ERR_SHORT);
-  assert_int_equal(read_u8(&r), 0); // would fit, but the error is sticky
+  assert_int_equal(read_u8(&r), 0);  // would fit, but the error is sticky
   assert_int_equal(r.pos, 2);
 }
 
@@ -52,8 +53,10 @@ static void text_formats(void **state) {
   (void)state;
   char buf[96];
   char want[96];
-  fmt_z(buf, sizeof buf, "%5d|%-6s|%04x|%llu|%.*s|%%|%c", -42, "ab", 0x1fu, 12345678901ull, 2, "xyz", 'q');
-  snprintf(want, sizeof want, "%5d|%-6s|%04x|%llu|%.*s|%%|%c", -42, "ab", 0x1fu, 12345678901ull, 2, "xyz", 'q');
+  fmt_z(buf, sizeof buf, "%5d|%-6s|%04x|%llu|%.*s|%%|%c", -42, "ab", 0x1fu, 12345678901ull, 2,
+        "xyz", 'q');
+  snprintf(want, sizeof want, "%5d|%-6s|%04x|%llu|%.*s|%%|%c", -42, "ab", 0x1fu, 12345678901ull, 2,
+           "xyz", 'q');
   assert_string_equal(buf, want);
   assert_int_equal(fmt_z(buf, 4, "%d", 12), 2);
   fmt_z(buf, sizeof buf, "%lld", (long long)INT64_MIN);
@@ -67,7 +70,7 @@ static void hashes_match(void **state) {
     in[i] = (u8)i;
   }
   struct siphash_key key = {0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull};
-  assert_true(siphash(&key, bytes_of(in, 15)) == 0xa129ca6149be45e5ull); // the authors' own vector
+  assert_true(siphash(&key, bytes_of(in, 15)) == 0xa129ca6149be45e5ull);  // the authors' own vector
   assert_int_equal(crc32c(0, BYTES_LIT("123456789")), 0xe3069283);
   assert_int_equal(crc32_ieee(0, BYTES_LIT("123456789")), 0xcbf43926);
   assert_int_equal(crc32c(crc32c(0, BYTES_LIT("1234")), BYTES_LIT("56789")), 0xe3069283);
@@ -101,11 +104,12 @@ static void utf8_matches_slow_decoder(void **state) {
   (void)state;
   for (u32 v = 0; v < 1u << 24; v += 1) {
     u8 b[3] = {(u8)(v >> 16), (u8)(v >> 8), (u8)v};
-    if (utf8_valid(b, 3) != slow_valid(b, 3) || (v < 65536 && utf8_valid(b + 1, 2) != slow_valid(b + 1, 2))) {
+    if (utf8_valid(b, 3) != slow_valid(b, 3) ||
+        (v < 65536 && utf8_valid(b + 1, 2) != slow_valid(b + 1, 2))) {
       fail_msg("%06x", v);
     }
   }
-  for (u32 v = 0; v < 1u << 20; v++) { // four bytes: every lead f0-f4 and a spread of tails
+  for (u32 v = 0; v < 1u << 20; v++) {  // four bytes: every lead f0-f4 and a spread of tails
     u8 b[4] = {(u8)(0xf0 + v % 6), (u8)(v >> 4), (u8)(v >> 12 ^ 0x80), (u8)(v ^ 0x80)};
     if (utf8_valid(b, 4) != slow_valid(b, 4)) {
       fail_msg("%02x%02x%02x%02x", b[0], b[1], b[2], b[3]);
@@ -130,9 +134,9 @@ static void list_keeps_order(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reader_is_sticky),  cmocka_unit_test(writer_is_bounded),
-      cmocka_unit_test(numbers_parse),     cmocka_unit_test(text_formats),
-      cmocka_unit_test(hashes_match),      cmocka_unit_test(utf8_matches_slow_decoder),
+      cmocka_unit_test(reader_is_sticky), cmocka_unit_test(writer_is_bounded),
+      cmocka_unit_test(numbers_parse),    cmocka_unit_test(text_formats),
+      cmocka_unit_test(hashes_match),     cmocka_unit_test(utf8_matches_slow_decoder),
       cmocka_unit_test(list_keeps_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

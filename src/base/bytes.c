@@ -5,7 +5,9 @@ bool bytes_equal(struct bytes a, struct bytes b) {
   return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-bool bytes_equal_str(struct bytes a, const char *s) { return bytes_equal(a, bytes_str(s)); }
+bool bytes_equal_str(struct bytes a, const char *s) {
+  return bytes_equal(a, bytes_str(s));
+}
 
 bool bytes_starts_with(struct bytes a, struct bytes prefix) {
   return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.ptr, prefix.ptr, prefix.len) == 0);
@@ -40,4 +42,6 @@ enum err bytes_to_u64(struct bytes b, u64 max, u64 *out) {
   return ERR_OK;
 }
 
-void write_str(struct writer *w, const char *s) { write_bytes(w, bytes_str(s)); }
+void write_str(struct writer *w, const char *s) {
+  write_bytes(w, bytes_str(s));
+}

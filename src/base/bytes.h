@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Borrowed views, and the two cursors through which every byte of a protocol is read and written.
 //
-// I1  A cursor's error is sticky: after the first failed step nothing is read or written any more, reads give 0.
+// I1  A cursor's error is sticky: after the first failed step nothing is read or written any more,
+// reads give 0.
 //     A decoder reads like the table in its specification and checks once, at the end.
 // I2  pos <= end always; offsets are u32, so no input of 4 GiB or more is ever wrapped in a cursor.
 // I3  A cursor never owns its bytes.
@@ -11,17 +12,18 @@
 #include "base/err.h"
 #include "base/mem.h"
 
-struct bytes { // borrowed, read-only
+struct bytes {  // borrowed, read-only
   const u8 *ptr;
   usize len;
 };
 
-struct span { // borrowed, writable
+struct span {  // borrowed, writable
   u8 *ptr;
   usize len;
 };
 
-// A part of a packet: offsets, never pointers (verification rule: pointer spans make loop proofs fail).
+// A part of a packet: offsets, never pointers (verification rule: pointer spans make loop proofs
+// fail).
 struct part {
   u32 off;
   u32 len;
@@ -29,10 +31,18 @@ struct part {
 
 #define BYTES_LIT(s) ((struct bytes){(const u8 *)(s), sizeof(s) - 1})
 
-static inline struct bytes bytes_of(const void *ptr, usize len) { return (struct bytes){ptr, len}; }
-static inline struct bytes bytes_str(const char *s) { return (struct bytes){(const u8 *)s, strlen(s)}; }
-static inline struct span span_of(void *ptr, usize len) { return (struct span){ptr, len}; }
-static inline struct bytes span_bytes(struct span s) { return (struct bytes){s.ptr, s.len}; }
+static inline struct bytes bytes_of(const void *ptr, usize len) {
+  return (struct bytes){ptr, len};
+}
+static inline struct bytes bytes_str(const char *s) {
+  return (struct bytes){(const u8 *)s, strlen(s)};
+}
+static inline struct span span_of(void *ptr, usize len) {
+  return (struct span){ptr, len};
+}
+static inline struct bytes span_bytes(struct span s) {
+  return (struct bytes){s.ptr, s.len};
+}
 
 // The part [off, off+len) of b; both inside b (asserted).
 static inline struct bytes bytes_sub(struct bytes b, usize off, usize len) {
@@ -40,8 +50,12 @@ static inline struct bytes bytes_sub(struct bytes b, usize off, usize len) {
   ASSERT(len <= b.len - off);
   return (struct bytes){b.ptr + off, len};
 }
-static inline struct bytes bytes_part(struct bytes b, struct part p) { return bytes_sub(b, p.off, p.len); }
-static inline struct bytes bytes_skip(struct bytes b, usize off) { return bytes_sub(b, off, b.len - off); }
+static inline struct bytes bytes_part(struct bytes b, struct part p) {
+  return bytes_sub(b, p.off, p.len);
+}
+static inline struct bytes bytes_skip(struct bytes b, usize off) {
+  return bytes_sub(b, off, b.len - off);
+}
 bool bytes_equal(struct bytes a, struct bytes b);
 bool bytes_equal_str(struct bytes a, const char *s);
 bool bytes_starts_with(struct bytes a, struct bytes prefix);
@@ -61,7 +75,9 @@ static inline struct reader reader_init(struct bytes b) {
   ASSERT(b.len <= U32_MAX);
   return (struct reader){.base = b.ptr, .pos = 0, .end = (u32)b.len, .err = ERR_OK};
 }
-static inline u32 reader_left(const struct reader *r) { return r->end - r->pos; }
+static inline u32 reader_left(const struct reader *r) {
+  return r->end - r->pos;
+}
 // True when `len` more bytes are there; sets ERR_SHORT otherwise.
 static inline bool reader_need(struct reader *r, u32 len) {
   if (r->err == ERR_OK && r->end - r->pos < len) {
@@ -69,7 +85,9 @@ static inline bool reader_need(struct reader *r, u32 len) {
   }
   return r->err == ERR_OK;
 }
-static inline u8 read_u8(struct reader *r) { return reader_need(r, 1) ? r->base[r->pos++] : 0; }
+static inline u8 read_u8(struct reader *r) {
+  return reader_need(r, 1) ? r->base[r->pos++] : 0;
+}
 static inline u16 read_be16(struct reader *r) {
   if (!reader_need(r, 2)) {
     return 0;
@@ -117,8 +135,12 @@ static inline struct writer writer_init(struct span s) {
   ASSERT(s.len <= U32_MAX);
   return (struct writer){.base = s.ptr, .pos = 0, .end = (u32)s.len, .err = ERR_OK};
 }
-static inline u32 writer_left(const struct writer *w) { return w->end - w->pos; }
-static inline struct bytes writer_bytes(const struct writer *w) { return (struct bytes){w->base, w->pos}; }
+static inline u32 writer_left(const struct writer *w) {
+  return w->end - w->pos;
+}
+static inline struct bytes writer_bytes(const struct writer *w) {
+  return (struct bytes){w->base, w->pos};
+}
 static inline bool writer_need(struct writer *w, u32 len) {
   if (w->err == ERR_OK && w->end - w->pos < len) {
     w->err = ERR_SPACE;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The dialect in one place: fixed-width names, attributes, and what clang 19 and gcc 12 spell differently.
-// Everything includes this; it includes nothing. One of the two places where `#if` is allowed (STYLE: Dialect).
+// The dialect in one place: fixed-width names, attributes, and what clang 19 and gcc 12 spell
+// differently. Everything includes this; it includes nothing. One of the two places where `#if` is
+// allowed (STYLE: Dialect).
 #pragma once
 
 typedef __UINT8_TYPE__ u8;
@@ -14,7 +15,8 @@ typedef __INT64_TYPE__ i64;
 typedef __SIZE_TYPE__ usize;
 typedef __UINTPTR_TYPE__ uptr;
 
-#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 202311L) && !defined(bool)
+#if !defined(__cplusplus) && (!defined(__STDC_VERSION__) || __STDC_VERSION__ < 202311L) && \
+    !defined(bool)
 #define bool _Bool
 #define true 1
 #define false 0
@@ -42,8 +44,8 @@ typedef __UINTPTR_TYPE__ uptr;
 #define LIKELY(x) __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-// Ownership, greppable (STYLE: Bytes, ownership, errors). On a parameter: the callee releases it, also on error.
-// On a result: the caller must release it.
+// Ownership, greppable (STYLE: Bytes, ownership, errors). On a parameter: the callee releases it,
+// also on error. On a result: the caller must release it.
 #define CONSUMES
 #define OWNED
 
@@ -79,7 +81,8 @@ typedef __UINTPTR_TYPE__ uptr;
 void __asan_poison_memory_region(const volatile void *addr, usize size);
 void __asan_unpoison_memory_region(const volatile void *addr, usize size);
 void __sanitizer_start_switch_fiber(void **fake_stack_save, const void *bottom, usize size);
-void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_old, usize *size_old);
+void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_old,
+                                     usize *size_old);
 #define MEM_POISON(p, n) __asan_poison_memory_region((p), (n))
 #define MEM_UNPOISON(p, n) __asan_unpoison_memory_region((p), (n))
 #define POOL_REDZONE 16u

@@ -6,7 +6,7 @@ struct spec {
   bool zero;
   bool left;
   u32 longs;
-  i32 precision; // -1 = none
+  i32 precision;  // -1 = none
 };
 
 static void pad(struct writer *w, char c, u32 count) {
@@ -86,14 +86,15 @@ static void put_signed(struct writer *w, const struct spec *s, __builtin_va_list
   put_number(w, v < 0 ? (u64)0 - (u64)v : (u64)v, 10, v < 0, s);
 }
 
-static void put_conversion(struct writer *w, char c, const struct spec *s, __builtin_va_list *args) {
+static void put_conversion(struct writer *w, char c, const struct spec *s,
+                           __builtin_va_list *args) {
   switch (c) {
   case 's': put_string(w, __builtin_va_arg(*args, const char *), s); break;
-  case 'c': write_u8(w, (u8)__builtin_va_arg(*args, int)); break;
+  case 'c': write_u8(w, (u8) __builtin_va_arg(*args, int)); break;
   case 'd': put_signed(w, s, args); break;
   case 'u': put_number(w, take_unsigned(s, args), 10, false, s); break;
   case 'x': put_number(w, take_unsigned(s, args), 16, false, s); break;
-  case 'p': put_number(w, (uptr)__builtin_va_arg(*args, void *), 16, false, s); break;
+  case 'p': put_number(w, (uptr) __builtin_va_arg(*args, void *), 16, false, s); break;
   case '%': write_u8(w, '%'); break;
   default: assert_fail("fmt.c", "unknown conversion in a format of our own");
   }

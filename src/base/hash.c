@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/hash.h"
 
-static inline u64 rotl(u64 v, u32 n) { return v << n | v >> (64 - n); }
+static inline u64 rotl(u64 v, u32 n) {
+  return v << n | v >> (64 - n);
+}
 
 static inline void sip_round(u64 v[4]) {
   v[0] += v[1];
@@ -54,15 +56,17 @@ static u32 crc_step(u32 crc, struct bytes data, const u32 table[16]) {
 }
 
 u32 crc32c(u32 seed, struct bytes data) {
-  static const u32 table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1, 0x417b1dbc, 0x5125dad3,
-                                0x61c69362, 0x7198540d, 0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
+  static const u32 table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
+                                0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
+                                0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
                                 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
   return crc_step(seed, data, table);
 }
 
 u32 crc32_ieee(u32 seed, struct bytes data) {
-  static const u32 table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4,
-                                0x4db26158, 0x5005713c, 0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+  static const u32 table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
                                 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
   return crc_step(seed, data, table);
 }

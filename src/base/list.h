@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Intrusive doubly linked circular list. A head is a link that is its own neighbour when empty; a link that is in no
-// list points to itself (list_init), so that list_remove is always safe and `list_linked` tells.
+// Intrusive doubly linked circular list. A head is a link that is its own neighbour when empty; a
+// link that is in no list points to itself (list_init), so that list_remove is always safe and
+// `list_linked` tells.
 #pragma once
 #include "base/assert.h"
 #include "base/cc.h"
@@ -21,7 +22,9 @@ static inline void list_insert_before(struct link *at, struct link *l) {
   at->prev = l;
 }
 static inline void list_push(struct link *head, struct link *l) { list_insert_before(head, l); }
-static inline void list_push_front(struct link *head, struct link *l) { list_insert_before(head->next, l); }
+static inline void list_push_front(struct link *head, struct link *l) {
+  list_insert_before(head->next, l);
+}
 static inline void list_remove(struct link *l) {
   l->prev->next = l->next;
   l->next->prev = l->prev;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The memory primitives the compiler may call. Kernel images get ours (arch/*/mem.S), hosted builds the C library's.
+// The memory primitives the compiler may call. Kernel images get ours (arch/*/mem.S), hosted builds
+// the C library's.
 #pragma once
 #include "base/cc.h"
 
@@ -22,16 +23,24 @@ static inline void mem_wipe(void *p, usize len) {
 bool mem_equal_ct(const void *a, const void *b, usize len);
 
 // Unaligned loads and stores; be = big-endian, le = little-endian.
-static inline u16 load_be16(const u8 *p) { return (u16)(p[0] << 8 | p[1]); }
+static inline u16 load_be16(const u8 *p) {
+  return (u16)(p[0] << 8 | p[1]);
+}
 static inline u32 load_be32(const u8 *p) {
   return (u32)p[0] << 24 | (u32)p[1] << 16 | (u32)p[2] << 8 | p[3];
 }
-static inline u64 load_be64(const u8 *p) { return (u64)load_be32(p) << 32 | load_be32(p + 4); }
-static inline u16 load_le16(const u8 *p) { return (u16)(p[1] << 8 | p[0]); }
+static inline u64 load_be64(const u8 *p) {
+  return (u64)load_be32(p) << 32 | load_be32(p + 4);
+}
+static inline u16 load_le16(const u8 *p) {
+  return (u16)(p[1] << 8 | p[0]);
+}
 static inline u32 load_le32(const u8 *p) {
   return (u32)p[3] << 24 | (u32)p[2] << 16 | (u32)p[1] << 8 | p[0];
 }
-static inline u64 load_le64(const u8 *p) { return (u64)load_le32(p + 4) << 32 | load_le32(p); }
+static inline u64 load_le64(const u8 *p) {
+  return (u64)load_le32(p + 4) << 32 | load_le32(p);
+}
 static inline void store_be16(u8 *p, u16 v) {
   p[0] = (u8)(v >> 8);
   p[1] = (u8)v;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/utf8.h"
 
-// Length of the sequence that starts with `lead`, and the legal range of its second byte; 0 = no lead byte.
+// Length of the sequence that starts with `lead`, and the legal range of its second byte; 0 = no
+// lead byte.
 // Unicode 15, table 3-7: only the second byte's range depends on the lead.
 static u32 sequence(u8 lead, u8 *low, u8 *high) {
   *low = 0x80;

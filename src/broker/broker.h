@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The broker of one core: sessions, subscriptions, routing, QoS state, retained messages, wills. It sees decoded
-// packets and slices of bytes, never a socket, a clock or a core's internals: time is a parameter (monotonic ns).
+// The broker of one core: sessions, subscriptions, routing, QoS state, retained messages, wills. It
+// sees decoded packets and slices of bytes, never a socket, a clock or a core's internals: time is
+// a parameter (monotonic ns).
 //
-// Direction in:  the server decodes a packet (mqtt/) and calls the broker_on_* function of its type.
-// Direction out: pull. When a session has something to send the broker puts it on its ready list; the server, when
-// the connection has room, calls broker_pull, which writes a byte stream of whole control packets into the span it
-// gets, across calls, streaming big payloads piece by piece. So nothing is encoded ahead of need.
+// Direction in:  the server decodes a packet (mqtt/) and calls the broker_on_* function of its
+// type. Direction out: pull. When a session has something to send the broker puts it on its ready
+// list; the server, when the connection has room, calls broker_pull, which writes a byte stream of
+// whole control packets into the span it gets, across calls, streaming big payloads piece by piece.
+// So nothing is encoded ahead of need.
 //
-// I1  A session has at most one connection; takeover ends the old one before the new CONNACK is produced.
-// I2  Every message object's reference count = queue entries + inflight entries + retained slots + wills that hold it.
-// I3  Order per session and topic is the order of arrival [MQTT-4.6.0-5]; acknowledgements leave in the order of their
+// I1  A session has at most one connection; takeover ends the old one before the new CONNACK is
+// produced. I2  Every message object's reference count = queue entries + inflight entries +
+// retained slots + wills that hold it. I3  Order per session and topic is the order of arrival
+// [MQTT-4.6.0-5]; acknowledgements leave in the order of their
 //     PUBLISHes.
 // I4  Nothing here allocates outside its pools: shortage is a reason code or a counted drop.
 #pragma once
@@ -24,14 +27,15 @@ struct broker_limits {
   u32 sessions;
   u32 subscriptions;
   u32 topic_nodes;
-  u64 message_bytes; // ceiling of all message objects together
-  u32 queue_entries; // all sessions together
-  u32 session_queued_max;      // per session, QoS 1/2 and QoS 0 together (mosquitto: max_queued_messages, 1000)
-  u32 session_inflight_max;    // mosquitto: max_inflight_messages, 20
+  u64 message_bytes;         // ceiling of all message objects together
+  u32 queue_entries;         // all sessions together
+  u32 session_queued_max;    // per session, QoS 1/2 and QoS 0 together (mosquitto:
+                             // max_queued_messages, 1000)
+  u32 session_inflight_max;  // mosquitto: max_inflight_messages, 20
   u32 retained;
-  u32 packet_size_max;         // 2 000 000
-  u16 topic_alias_max;         // 10
-  u16 keep_alive_max;          // 0 = none
+  u32 packet_size_max;  // 2 000 000
+  u16 topic_alias_max;  // 10
+  u16 keep_alive_max;   // 0 = none
   bool retain_available;
   u8 qos_max;
 };
@@ -41,53 +45,63 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
 
 // Who is connecting, as the server has established it.
 struct broker_identity {
-  struct bytes username; // from the certificate or the packet; empty = anonymous
+  struct bytes username;  // from the certificate or the packet; empty = anonymous
   bool from_certificate;
 };
 // How the connection is told things; the server's functions. `user` is the connection.
 struct broker_ops {
   // The session has bytes to pull now (called once until pulled dry).
   void (*wake)(void *user);
-  // The broker ends this connection (takeover, protocol error in a later state, administrative): the server sends
-  // DISCONNECT with the reason where the version has it, then closes. The session is detached when this is called.
+  // The broker ends this connection (takeover, protocol error in a later state, administrative):
+  // the server sends DISCONNECT with the reason where the version has it, then closes. The session
+  // is detached when this is called.
   void (*kick)(void *user, enum mqtt_reason reason);
-  // Permission hooks; NULL = everything allowed. Filled by configuration (acl_file comes with *Whole MQTT*).
+  // Permission hooks; NULL = everything allowed. Filled by configuration (acl_file comes with
+  // *Whole MQTT*).
   bool (*may_publish)(void *user, struct bytes topic, u8 qos, bool retain);
   bool (*may_subscribe)(void *user, struct bytes filter, u8 qos);
 };
 void broker_set_ops(struct broker *b, const struct broker_ops *ops);
 
-struct broker_connack { // what the server needs to know beside the bytes that broker_pull will yield first
-  u16 keep_alive_s;     // in force (server keep-alive applied); 0 = none
+struct broker_connack {  // what the server needs to know beside the bytes that broker_pull will
+                         // yield first
+  u16 keep_alive_s;      // in force (server keep-alive applied); 0 = none
   bool accepted;
   enum mqtt_reason reason;
 };
-// CONNECT, decoded and authenticated. Queues the CONNACK (refusals too) as the first thing to pull. On acceptance
-// *out is the session with `user` attached.
-enum err broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c, struct bytes packet,
-                           const struct broker_identity *id, u64 now_ns, struct session **out,
-                           struct broker_connack *connack, struct writer *connack_bytes);
-// The others return 0 or the reason to disconnect with. `packet` is the whole packet that the struct's parts refer to.
-enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p, struct bytes packet, u64 now_ns);
-enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const struct mqtt_ack *a, u64 now_ns);
-enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub, struct bytes packet,
-                                     u64 now_ns);
-enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_unsubscribe *u, struct bytes packet,
-                                       u64 now_ns);
+// CONNECT, decoded and authenticated. Queues the CONNACK (refusals too) as the first thing to pull.
+// On acceptance *out is the session with `user` attached.
+enum err broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
+                           struct bytes packet, const struct broker_identity *id, u64 now_ns,
+                           struct session **out, struct broker_connack *connack,
+                           struct writer *connack_bytes);
+// The others return 0 or the reason to disconnect with. `packet` is the whole packet that the
+// struct's parts refer to.
+enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
+                                   struct bytes packet, u64 now_ns);
+enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const struct mqtt_ack *a,
+                               u64 now_ns);
+enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub,
+                                     struct bytes packet, u64 now_ns);
+enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_unsubscribe *u,
+                                       struct bytes packet, u64 now_ns);
 // The client's DISCONNECT. ERR in v5 when it tries to raise a zero session expiry.
-enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disconnect *d, struct bytes packet,
-                                      u64 now_ns);
+enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disconnect *d,
+                                      struct bytes packet, u64 now_ns);
 // PINGREQ: a PINGRESP is queued.
 void broker_on_ping(struct session *s);
-// The connection is gone without DISCONNECT (will is due). Also after broker_on_disconnect, to detach.
+// The connection is gone without DISCONNECT (will is due). Also after broker_on_disconnect, to
+// detach.
 void broker_detach(struct session *s, u64 now_ns);
 
-// Fills `out` from its start with the next bytes of the session's outgoing stream; returns how many, 0 = dry.
+// Fills `out` from its start with the next bytes of the session's outgoing stream; returns how
+// many, 0 = dry.
 u32 broker_pull(struct session *s, struct span out, u64 now_ns);
 bool broker_has_output(const struct session *s);
 
-struct broker_stats { // names follow $SYS/broker/...
-  u64 messages_received, messages_sent, publish_received, publish_sent, bytes_received, bytes_sent, publish_dropped;
+struct broker_stats {  // names follow $SYS/broker/...
+  u64 messages_received, messages_sent, publish_received, publish_sent, bytes_received, bytes_sent,
+      publish_dropped;
   u32 clients_connected, clients_total, clients_maximum, subscriptions, retained, messages_stored;
   u64 message_bytes_stored;
 };

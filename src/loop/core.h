@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What belongs to one core. State is touched by its own core only; `struct core *` is the first parameter of what
-// touches it. Cross-core work goes through mailboxes (DESIGN 3), which come with the second core.
+// What belongs to one core. State is touched by its own core only; `struct core *` is the first
+// parameter of what touches it. Cross-core work goes through mailboxes (DESIGN 3), which come with
+// the second core.
 #pragma once
 #include "base/hash.h"
 #include "base/list.h"
@@ -8,12 +9,20 @@
 #include "loop/wheel.h"
 #include "plat/plat.h"
 
-struct net;    // net/net.h
-struct server; // server/server.h
-struct broker; // broker/broker.h
+struct net;     // net/net.h
+struct server;  // server/server.h
+struct broker;  // broker/broker.h
 
 // What a timer's kind means; the loop hands the expired timer to this owner.
-enum timer_kind { TIMER_TCP, TIMER_NET, TIMER_CONN, TIMER_SESSION, TIMER_BROKER, TIMER_ADMIN, TIMER_KIND_COUNT };
+enum timer_kind {
+  TIMER_TCP,
+  TIMER_NET,
+  TIMER_CONN,
+  TIMER_SESSION,
+  TIMER_BROKER,
+  TIMER_ADMIN,
+  TIMER_KIND_COUNT
+};
 
 // One stage of a turn. Returns true when it did something (the core then does not sleep).
 struct stage {
@@ -25,10 +34,10 @@ struct stage {
 
 struct core {
   u32 id;
-  u64 now_ns; // the turn's time: read once a turn
+  u64 now_ns;  // the turn's time: read once a turn
   struct wheel wheel;
   void (*on_timer[TIMER_KIND_COUNT])(struct core *core, u32 timer, void *owner);
-  struct siphash_key hash_key; // random per boot
+  struct siphash_key hash_key;  // random per boot
   struct stage stages[STAGE_MAX];
   u32 stage_count;
   bool stop;

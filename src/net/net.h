@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// One network instance a core: interfaces, addresses, ARP, ICMP, UDP, DHCP and the TCP connections of that core.
+// One network instance a core: interfaces, addresses, ARP, ICMP, UDP, DHCP and the TCP connections
+// of that core.
 #pragma once
 #include "loop/carve.h"
 #include "loop/core.h"
@@ -11,19 +12,19 @@ struct net;
 #define IP4(a, b, c, d) ((u32)(a) << 24 | (u32)(b) << 16 | (u32)(c) << 8 | (u32)(d))
 
 struct net_if_config {
-  bool dhcp;   // true: DHCPv4, the rest is ignored
-  u32 address; // static
+  bool dhcp;    // true: DHCPv4, the rest is ignored
+  u32 address;  // static
   u8 prefix_len;
-  u32 gateway; // 0 = none; may lie outside the subnet (on-link route is implied)
+  u32 gateway;  // 0 = none; may lie outside the subnet (on-link route is implied)
 };
 
-struct net_limits { // every pool's size; the sum is printed at boot
+struct net_limits {  // every pool's size; the sum is printed at boot
   u32 tcp_conns;
   u32 tcp_time_wait;
   u32 txbuf_small;
   u32 txbuf_small_reserve;
   u32 txbuf_large;
-  u32 tx_slots; // frames in the devices at once
+  u32 tx_slots;  // frames in the devices at once
 };
 u64 net_bytes(const struct net_limits *limits);
 // Registers its stages (poll before server work, flush after it) with the core's loop.
@@ -32,8 +33,8 @@ enum err net_init(struct core *core, struct carve *carve, const struct net_limit
 enum err net_configure(struct net *net, u32 nic, const struct net_if_config *config);
 
 struct net_if_state {
-  bool up;     // link up and an address present
-  u32 address; // 0 = none yet
+  bool up;      // link up and an address present
+  u32 address;  // 0 = none yet
   u8 prefix_len;
   u32 gateway;
   u32 dns[2];
@@ -43,22 +44,25 @@ void net_if_state(const struct net *net, u32 nic, struct net_if_state *out);
 
 struct net_stats {
   u64 rx_frames, tx_frames, rx_bytes, tx_bytes;
-  u64 rx_dropped[16]; // by reason, see net_drop_name
+  u64 rx_dropped[16];  // by reason, see net_drop_name
   u64 tcp_segments_in, tcp_segments_out, tcp_retransmits, tcp_resets_out, tcp_accepted, tcp_refused;
   u32 tcp_open;
 };
 const struct net_stats *net_stats(const struct net *net);
 const char *net_drop_name(u32 reason);
 
-// The two stages of a turn; net_init registers net_poll first and the caller registers net_flush last.
+// The two stages of a turn; net_init registers net_poll first and the caller registers net_flush
+// last.
 bool net_poll(struct core *core, void *net);  // receive a bounded batch, reclaim transmit slots
-bool net_flush(struct core *core, void *net); // segments and ACKs of all connections touched this turn, one doorbell
+bool net_flush(struct core *core,
+               void *net);  // segments and ACKs of all connections touched this turn, one doorbell
 
-// --- UDP (bootstrap use: DHCP, later DNS and SNTP) ------------------------------------------------------------------
+// --- UDP (bootstrap use: DHCP, later DNS and SNTP)
+// ------------------------------------------------------------------
 struct udp_packet {
   u32 source, target;
   u16 source_port, target_port;
-  struct bytes payload; // borrowed for the call
+  struct bytes payload;  // borrowed for the call
   u32 nic;
 };
 typedef void udp_handler(struct net *net, void *user, const struct udp_packet *packet);

@@ -1,57 +1,63 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP (RFC 9293), server side. The owner is told by callbacks from net_poll and timers; it acts at once or marks itself
-// ready and acts later in the turn. Segments leave in net_flush, so that everything one turn produced for a connection
-// goes out as few large segments, with one acknowledgement.
+// TCP (RFC 9293), server side. The owner is told by callbacks from net_poll and timers; it acts at
+// once or marks itself ready and acts later in the turn. Segments leave in net_flush, so that
+// everything one turn produced for a connection goes out as few large segments, with one
+// acknowledgement.
 //
-// Back-pressure: bytes that the owner does not consume keep the window shut; tcp_room says how much it is worth
-// producing. Nothing is produced ahead of need: room = min(cwnd, rwnd, 64 KiB) - unsent.
+// Back-pressure: bytes that the owner does not consume keep the window shut; tcp_room says how much
+// it is worth producing. Nothing is produced ahead of need: room = min(cwnd, rwnd, 64 KiB) -
+// unsent.
 #pragma once
 #include "net/net.h"
 
 struct tcp_conn;
 
 enum tcp_end {
-  TCP_END_FIN,     // the peer sent FIN and everything before it was consumed
-  TCP_END_RESET,   // RST from the peer
-  TCP_END_TIMEOUT, // retransmission or user timeout
-  TCP_END_ABORTED, // our own tcp_abort, or shutdown of the stack
+  TCP_END_FIN,      // the peer sent FIN and everything before it was consumed
+  TCP_END_RESET,    // RST from the peer
+  TCP_END_TIMEOUT,  // retransmission or user timeout
+  TCP_END_ABORTED,  // our own tcp_abort, or shutdown of the stack
 };
 
 struct tcp_listener_ops {
-  // A connection is established. Sets *user (conn's owner from now on) and returns true, or false to refuse: the
-  // connection is then reset.
+  // A connection is established. Sets *user (conn's owner from now on) and returns true, or false
+  // to refuse: the connection is then reset.
   bool (*accept)(void *listener_user, struct tcp_conn *conn, void **user);
   // In-order bytes are waiting (also again after a partial tcp_consume once more arrive).
   void (*readable)(void *user, struct tcp_conn *conn);
   // Room grew from below to at least TCP_ROOM_LOW after tcp_room had answered less.
   void (*writable)(void *user, struct tcp_conn *conn);
-  // The receive side ended (FIN) or the connection died. After FIN the owner may still send and must tcp_close; after
-  // the other ends `conn` is invalid when this returns. Called once for FIN and once for death at most.
+  // The receive side ended (FIN) or the connection died. After FIN the owner may still send and
+  // must tcp_close; after the other ends `conn` is invalid when this returns. Called once for FIN
+  // and once for death at most.
   void (*ended)(void *user, struct tcp_conn *conn, enum tcp_end why);
 };
 #define TCP_ROOM_LOW 4096u
 #define TCP_UNSENT_MAX 65536u
 
 // Listens on all interfaces. ERR_EXISTS: port taken. ops must live for ever.
-enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *ops, void *listener_user);
+enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *ops,
+                    void *listener_user);
 
-// The first contiguous piece of in-order bytes not yet consumed; empty when none. Writable: TLS decrypts in place.
-// Valid until tcp_consume or the end of the callback/stage that called.
+// The first contiguous piece of in-order bytes not yet consumed; empty when none. Writable: TLS
+// decrypts in place. Valid until tcp_consume or the end of the callback/stage that called.
 struct span tcp_peek(struct tcp_conn *conn);
-// Copies up to out.len in-order bytes starting `skip` bytes in, without consuming; returns how many. For records and
-// packets that lie across pieces.
+// Copies up to out.len in-order bytes starting `skip` bytes in, without consuming; returns how
+// many. For records and packets that lie across pieces.
 u32 tcp_peek_copy(struct tcp_conn *conn, u32 skip, struct span out);
-u32 tcp_readable(const struct tcp_conn *conn); // all in-order bytes waiting
+u32 tcp_readable(const struct tcp_conn *conn);  // all in-order bytes waiting
 void tcp_consume(struct tcp_conn *conn, u32 len);
 
 u32 tcp_room(struct tcp_conn *conn);
-// Queues b's bytes. Never fails: the caller respects tcp_room (control bytes may exceed it by one buffer).
+// Queues b's bytes. Never fails: the caller respects tcp_room (control bytes may exceed it by one
+// buffer).
 void tcp_send(struct tcp_conn *conn, struct txbuf *b CONSUMES);
-// The last queued buffer, when bytes may still be appended to it (not full, nothing sent behind it), else NULL; after
-// appending `n` bytes behind off+len call tcp_tail_commit(conn, n).
+// The last queued buffer, when bytes may still be appended to it (not full, nothing sent behind
+// it), else NULL; after appending `n` bytes behind off+len call tcp_tail_commit(conn, n).
 struct txbuf *tcp_tail(struct tcp_conn *conn);
 void tcp_tail_commit(struct tcp_conn *conn, u32 len);
-// Everything sent so far, then FIN. The connection belongs to the stack afterwards: no more callbacks.
+// Everything sent so far, then FIN. The connection belongs to the stack afterwards: no more
+// callbacks.
 void tcp_close(struct tcp_conn *conn CONSUMES);
 // RST now. No more callbacks.
 void tcp_abort(struct tcp_conn *conn CONSUMES);
@@ -62,4 +68,5 @@ struct tcp_peer {
   u16 local_port;
 };
 void tcp_peer(const struct tcp_conn *conn, struct tcp_peer *out);
-u32 tcp_unacked(const struct tcp_conn *conn); // bytes sent or queued, not acknowledged: slow consumers
+u32 tcp_unacked(
+    const struct tcp_conn *conn);  // bytes sent or queued, not acknowledged: slow consumers

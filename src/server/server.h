@@ -9,28 +9,30 @@ struct server;
 
 struct listener_config {
   u16 port;
-  struct tls_context *tls; // NULL = plain
+  struct tls_context *tls;  // NULL = plain
   bool allow_anonymous;
-  bool identity_as_username; // mosquitto's use_identity_as_username: CN of the client certificate
-  u32 max_connections;       // 0 = only the pool's limit
+  bool identity_as_username;  // mosquitto's use_identity_as_username: CN of the client certificate
+  u32 max_connections;        // 0 = only the pool's limit
   u8 max_qos;
 };
 
 struct server_limits {
   u32 connections;
-  u32 handshakes; // arenas and fiber stacks
+  u32 handshakes;  // arenas and fiber stacks
   u32 connect_timeout_ms;
-  u64 packet_bytes; // ceiling for packets being assembled
+  u64 packet_bytes;  // ceiling for packets being assembled
 };
 u64 server_bytes(const struct server_limits *limits);
 // Registers its stage with the loop (between net_poll and net_flush).
 enum err server_init(struct core *core, struct carve *carve, const struct server_limits *limits);
 enum err server_listen(struct server *server, const struct listener_config *config);
 struct server_stats {
-  u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts, keepalive_timeouts;
+  u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts,
+      keepalive_timeouts;
   u64 protocol_errors;
   u32 connections;
 };
 const struct server_stats *server_stats(const struct server *server);
-// Ends every connection in order (DISCONNECT 0x8b for v5, close_notify, FIN); true when all are gone.
+// Ends every connection in order (DISCONNECT 0x8b for v5, close_notify, FIN); true when all are
+// gone.
 bool server_drain(struct server *server);
