@@ -20,6 +20,7 @@
 #define PLAT_CORE_MAX 64u
 
 // --- Time
+
 u64 plat_now_ns(void);  // never goes back, on any core
 
 enum plat_clock_quality { CLOCK_UNSET, CLOCK_RTC, CLOCK_HOST, CLOCK_SNTP };
@@ -32,9 +33,9 @@ struct plat_wall {
 struct plat_wall plat_wall(void);
 
 // --- Memory and stacks
-// -------------------------------------------------------------------------------------------- The
-// memory this program may divide among its pools; called once, at start. Zeroed. Returns the number
-// of regions.
+
+// The memory this program may divide among its pools; called once, at start. Zeroed. Returns the
+// number of regions.
 u32 plat_memory(struct span regions[PLAT_REGION_MAX]);
 // A stack of at least `len` bytes with an unmapped guard page below; at start only. Empty span when
 // impossible.
@@ -46,6 +47,7 @@ void plat_stack_switch(void **save, void *load);
 void *plat_stack_prepare(struct span stack, void (*entry)(void *arg), void *arg);
 
 // --- Frames
+
 struct plat_nic {
   u8 mac[6];
   u16 mtu;       // payload of a frame, >= 576
@@ -96,12 +98,14 @@ u32 plat_tx(u32 core, u32 nic, const struct tx_frame *frames, u32 count);
 u32 plat_tx_done(u32 core, u32 nic, void *tokens[], u32 max);
 
 // --- Cores and idling
+
 u32 plat_core_count(void);
 // Halts this core until a frame, a wake-up or the deadline (absolute; 0 = at once, U64_MAX = none).
 void plat_idle(u32 core, u64 deadline_ns);
 void plat_wake(u32 core);
 
 // --- Entropy, console, configuration, end
+
 enum plat_entropy { ENTROPY_WEAK, ENTROPY_GOOD };
 // Fills `out` with unpredictable bytes (a generator seeded from all sources). The quality is that
 // of the seed.
