@@ -41,7 +41,7 @@ hosted_plat_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c,$(wild
 $(B)/hosted/plat/hosted/%.o: src/plat/hosted/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) $(HOSTED_OPT) -c $< -o $@
-$(B)/hosted/tls/%.o: src/tls/%.c
+$(B)/hosted/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(BORINGSSL_INC) $(HOSTED_OPT) -c $< -o $@
 $(B)/hosted/arch/%.o: src/arch/%.S
@@ -62,7 +62,7 @@ asan_plat_o := $(patsubst src/%.c,$(B)/asan/%.o,$(filter-out %_test.c,$(wildcard
 $(B)/asan/plat/hosted/%.o: src/plat/hosted/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) $(ASAN_OPT) -c $< -o $@
-$(B)/asan/tls/%.o: src/tls/%.c
+$(B)/asan/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(BORINGSSL_INC) $(ASAN_OPT) -c $< -o $@
 $(B)/asan/arch/%.o: src/arch/%.S
@@ -72,14 +72,14 @@ $(B)/asan/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(ASAN_OPT) -c $< -o $@
 $(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB)
-	$(CLANG) -pie -fsanitize=address,undefined -fuse-ld=lld -o $@ $^ -lpthread
+	$(CLANG) -pie -fsanitize=address,undefined -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
 
 # --- gcc 12 as second opinion on everything hosted ----------------------------------------------------------------
 gcc_o := $(patsubst src/%.c,$(B)/gcc/%.o,$(core_src) $(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)))
 $(B)/gcc/plat/hosted/%.o: src/plat/hosted/%.c
 	@mkdir -p $(@D)
 	$(GCC) $(HOST) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@
-$(B)/gcc/tls/%.o: src/tls/%.c
+$(B)/gcc/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(GCC) $(CORE) $(BORINGSSL_INC) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@
 $(B)/gcc/%.o: src/%.c

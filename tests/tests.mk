@@ -8,7 +8,7 @@ core_lib_src := $(filter-out src/main.c,$(core_src))
 $(B)/asan/libcore.a: $(patsubst src/%.c,$(B)/asan/%.o,$(core_lib_src)) $(B)/asan/arch/x86_64/switch.o
 	@rm -f $@
 	$(AR) rcs $@ $^
-$(B)/fuzz/obj/tls/%.o: src/tls/%.c
+$(B)/fuzz/obj/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(BORINGSSL_INC) $(FUZZ_OPT) -c $< -o $@
 $(B)/fuzz/obj/%.o: src/%.c
@@ -24,11 +24,12 @@ $(B)/test/unit_plat.o: tests/unit_plat.c
 $(B)/test/%_test: src/%_test.c $(B)/test/unit_plat.o $(B)/asan/libcore.a $(BORINGSSL_ASAN_LIB)
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) $(BORINGSSL_INC) -Wno-missing-prototypes -Wno-conversion $(ASAN_OPT) -DTEST_DATA='"$(abspath ..)/shared/data"' \
-	  -MF $@.d $< $(wildcard $(@:$(B)/test/%_test=src/%_test_extra.c)) $(filter %.o %.a,$^) -lcmocka -o $@
+	  -MF $@.d $< $(wildcard $(@:$(B)/test/%_test=src/%_test_extra.c)) -fuse-ld=lld -Wl,--gc-sections \
+	  $(filter %.o %.a,$^) -lcmocka -o $@
 $(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORINGSSL_ASAN_LIB)
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
-	  -MF $@.d $< $(filter %.o %.a,$^) -o $@
+	  $(BORINGSSL_INC) -fuse-ld=lld -Wl,--gc-sections -MF $@.d $< $(filter %.o %.a,$^) -o $@
 
 unit: $(test_bins) ## build and run every unit test under ASan and UBSan
 	@tests/run_units $(test_bins)

@@ -1,4 +1,67 @@
-# How BoringSSL and SQLite are fetched, checked, configured and built. Nothing is vendored.
-BORINGSSL_X86_LIB  := $(B)/third_party/x86_64/libboringssl.a
-BORINGSSL_ASAN_LIB := $(B)/third_party/asan/libboringssl.a
-BORINGSSL_INC      := -isystem $(B)/third_party/boringssl/src/include
+# SPDX-License-Identifier: Apache-2.0
+# How BoringSSL and SQLite are fetched, checked, configured and built. Nothing is vendored: third_party/fetch gets the
+# sources from the Debian archive and checks pinned digests. Another source tree (for example a newer BoringSSL) is
+# taken by BORINGSSL_SOURCE=DIR, which is then used as it is.
+BORINGSSL_X86_LIB   := $(B)/third_party/x86_64/libboringssl.a
+BORINGSSL_ARM_LIB   := $(B)/third_party/aarch64/libboringssl.a
+BORINGSSL_ASAN_LIB  := $(B)/third_party/asan/libboringssl.a
+SQLITE_X86_LIB      := $(B)/third_party/x86_64/libsqlite.a
+SQLITE_ASAN_LIB     := $(B)/third_party/asan/libsqlite.a
+# -idirafter: core code, compiled without a C library's headers, finds the few that BoringSSL's headers name in
+# third_party/include; a test, compiled with the C library, finds the library's own first.
+BORINGSSL_INC := -isystem $(B)/third_party/boringssl/src/include -idirafter third_party/include -D__TRUSTY__
+SQLITE_INC    := -isystem $(B)/third_party/sqlite-amalgamation -idirafter third_party/include
+TP_CACHE      := $(B)/cache
+BORINGSSL_SOURCE ?=
+
+BORINGSSL_STAMP := $(B)/third_party/boringssl/src/include/openssl/ssl.h
+SQLITE_STAMP    := $(B)/third_party/sqlite/src/vdbe.c
+sqlite_c        := $(B)/third_party/sqlite-amalgamation/sqlite3.c
+
+$(BORINGSSL_STAMP): third_party/fetch
+	@mkdir -p $(B)/third_party
+	@if [ -n "$(BORINGSSL_SOURCE)" ]; then \
+	  ln -sfn "$(abspath $(BORINGSSL_SOURCE))" $(B)/third_party/boringssl; \
+	else third_party/fetch boringssl $(B)/third_party/boringssl $(TP_CACHE) && touch $@; fi
+$(SQLITE_STAMP): third_party/fetch
+	@mkdir -p $(B)/third_party
+	@third_party/fetch sqlite $(B)/third_party/sqlite $(TP_CACHE)
+	@touch $@
+
+# + hands the job server on, so that -j counts for the objects too.
+$(B)/third_party/%/libboringssl.a: $(BORINGSSL_STAMP) third_party/boringssl.mk
+	+@$(MAKE) --no-print-directory -f third_party/boringssl.mk B=$(B) TARGET=$* CLANG=$(CLANG) AR=$(AR)
+
+third-party: $(BORINGSSL_X86_LIB) $(BORINGSSL_ASAN_LIB) $(SQLITE_X86_LIB) $(SQLITE_ASAN_LIB) ## fetch, check and build BoringSSL and SQLite
+third-party-aarch64: $(BORINGSSL_ARM_LIB) ## BoringSSL for aarch64 (needs libc6-dev-arm64-cross's headers)
+.PHONY: third-party third-party-aarch64
+
+# --- SQLite: the amalgamation is made from Debian's source tree by the project's own generator (tclsh), then built
+# without an operating system layer: our VFS comes with the disk (SQLITE_OS_OTHER). The heap is one fixed block
+# (MEMSYS5), so malloc is never called (ZERO_MALLOC).
+SQLITE_OPTIONS := -DSQLITE_OS_OTHER=1 -DSQLITE_THREADSAFE=0 -DSQLITE_ZERO_MALLOC -DSQLITE_ENABLE_MEMSYS5 \
+  -DSQLITE_TEMP_STORE=3 -DSQLITE_DQS=0 -DSQLITE_DEFAULT_MEMSTATUS=1 -DSQLITE_MAX_EXPR_DEPTH=100 \
+  -DSQLITE_LIKE_DOESNT_MATCH_BLOBS -DSQLITE_UNTESTABLE -DSQLITE_OMIT_LOAD_EXTENSION -DSQLITE_OMIT_AUTOINIT \
+  -DSQLITE_OMIT_DEPRECATED -DSQLITE_OMIT_SHARED_CACHE -DSQLITE_OMIT_PROGRESS_CALLBACK -DSQLITE_OMIT_DECLTYPE \
+  -DSQLITE_OMIT_DATETIME_FUNCS -DSQLITE_OMIT_LOCALTIME -DSQLITE_OMIT_JSON -DSQLITE_OMIT_GET_TABLE -DSQLITE_DISABLE_FTS3_UNICODE \
+  -DHAVE_MALLOC_USABLE_SIZE=0
+SQLITE_COMMON := -std=gnu11 -O2 -fpie -fvisibility=hidden -ffunction-sections -fdata-sections -fno-unwind-tables \
+  -fno-asynchronous-unwind-tables -w $(SQLITE_OPTIONS)
+
+$(sqlite_c): $(SQLITE_STAMP) third_party/third_party.mk
+	@command -v tclsh >/dev/null || { echo "sqlite: 'tclsh' is missing: install the Debian package tcl" >&2; exit 1; }
+	@rm -rf $(@D) && mkdir -p $(@D)/make
+	@cd $(@D)/make && { ../../sqlite/configure --disable-tcl --disable-shared --disable-readline && \
+	  env -u MAKEFLAGS -u MFLAGS $(MAKE) -j1 sqlite3.c; } >log 2>&1 || { tail -n 20 log; exit 1; }
+	@mv $(@D)/make/sqlite3.c $(@D)/make/sqlite3.h $(@D)/ && rm -rf $(@D)/make
+$(B)/third_party/x86_64/sqlite3.o: $(sqlite_c)
+	@mkdir -p $(@D)
+	@$(CLANG) --target=x86_64-unknown-none-elf -mno-red-zone -ffreestanding -fstack-protector-strong -nostdlibinc \
+	  -isystem /usr/include/x86_64-linux-gnu -isystem /usr/include -U__linux__ $(SQLITE_COMMON) -c $< -o $@
+$(B)/third_party/asan/sqlite3.o: $(sqlite_c)
+	@mkdir -p $(@D)
+	@$(CLANG) -fsanitize=address -fno-omit-frame-pointer $(SQLITE_COMMON) -c $< -o $@
+$(B)/third_party/%/libsqlite.a: $(B)/third_party/%/sqlite3.o
+	@rm -f $@
+	@$(AR) rcs $@ $^
+	@echo "sqlite: $@"

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+# Builds BoringSSL for one target: make -f third_party/boringssl.mk B=build TARGET=x86_64|aarch64|asan. Called by
+# third_party.mk once the source is there, because the list of files comes out of the source tree itself.
+#
+# Flags and their reasons: docs/adr/0003-boringssl-own-record-layer.md. The x86_64 objects go into the kernel and into
+# the hosted release binary alike: what the vectors test is what runs.
+MAKEFLAGS += --no-builtin-rules --no-builtin-variables
+SHELL := /bin/bash
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+CLANG ?= clang-19
+AR    ?= llvm-ar-19
+SRC   := $(B)/third_party/boringssl
+OUT   := $(B)/third_party/$(TARGET)
+CPU   := $(if $(filter aarch64,$(TARGET)),aarch64,x86_64)
+
+# The files of one set() list in the tree's own android-sources.cmake.
+list = $(shell awk '/^set\($(1)$$/ { on = 1; next } /^\)/ { on = 0 } on { sub(/.*[{]BORINGSSL_ROOT[}]/, ""); print }' \
+  $(SRC)/android-sources.cmake)
+sources := $(call list,crypto_sources) $(call list,crypto_sources_linux_$(CPU)) $(call list,ssl_sources)
+sources := $(filter-out linux-$(CPU)/crypto/test/%,$(sources))
+$(if $(sources),,$(error no source list in $(SRC)/android-sources.cmake))
+
+# __TRUSTY__ is the tree's switch for: no threads, no sockets and files, CRYPTO_sysrand supplied by us.
+DEFINES := -D__TRUSTY__ -DNDEBUG -DOPENSSL_NO_POSIX_IO -DBORINGSSL_NO_STATIC_INITIALIZER -DBORINGSSL_IMPLEMENTATION \
+           -D_GNU_SOURCE -U__linux__
+COMMON  := $(DEFINES) -I$(SRC)/src/include -O2 -ffunction-sections -fdata-sections -fno-unwind-tables \
+           -fno-asynchronous-unwind-tables -fvisibility=hidden -fpie -w
+BARE    := -fstack-protector-strong -nostdlibinc
+ifeq ($(TARGET),x86_64)
+COMMON += --target=x86_64-unknown-none-elf -mno-red-zone $(BARE)
+HEADERS := -isystem /usr/include/x86_64-linux-gnu -isystem /usr/include
+FREESTANDING := -ffreestanding
+else ifeq ($(TARGET),aarch64)
+COMMON += --target=aarch64-unknown-none-elf $(BARE)
+HEADERS := -isystem /usr/aarch64-linux-gnu/include
+FREESTANDING := -ffreestanding
+else ifeq ($(TARGET),asan)
+COMMON += -fno-omit-frame-pointer -fsanitize=address
+else
+$(error TARGET is x86_64, aarch64 or asan, not '$(TARGET)')
+endif
+CXX_HEADERS := -nostdinc++ -isystem $(firstword $(wildcard /usr/include/c++/12 /usr/include/c++/*)) \
+               -isystem $(firstword $(wildcard /usr/include/x86_64-linux-gnu/c++/12 /usr/include/x86_64-linux-gnu/c++/*))
+C_FLAGS   := $(COMMON) -std=c11 $(FREESTANDING) $(HEADERS)
+CXX_FLAGS := $(COMMON) -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin $(CXX_HEADERS) \
+             $(HEADERS)
+
+objects := $(patsubst %,$(OUT)/obj/%.o,$(sources))
+
+$(OUT)/libboringssl.a: $(objects)
+	@rm -f $@
+	@$(AR) rcs $@ $^
+	@echo "boringssl: $@ ($(words $^) objects)"
+$(OUT)/obj/%.c.o: $(SRC)/%.c third_party/boringssl.mk
+	@mkdir -p $(@D)
+	@$(CLANG) $(C_FLAGS) -c $< -o $@
+$(OUT)/obj/%.cc.o: $(SRC)/%.cc third_party/boringssl.mk
+	@mkdir -p $(@D)
+	@$(CLANG) $(CXX_FLAGS) -c $< -o $@
+$(OUT)/obj/%.S.o: $(SRC)/%.S third_party/boringssl.mk
+	@mkdir -p $(@D)
+	@$(CLANG) $(filter-out -std=% -w -O2,$(COMMON)) $(HEADERS) -Qunused-arguments -c $< -o $@
+
+# aarch64: beeu_mod_inverse_vartime shifts by the count of trailing zeros, and a zero word counts 64, which the
+# processor takes as 0: four valid ECDSA signatures of Wycheproof are then refused. Setting the lowest bit of the
+# reversed word bounds the count to 63; the next turn of the loop shifts the rest. Upstream repaired it in 0e22042f4.
+beeu := linux-aarch64/crypto/fipsmodule/p256_beeu-armv8-asm-linux.S
+$(OUT)/obj/$(beeu).o: $(SRC)/$(beeu) third_party/boringssl.mk
+	@mkdir -p $(@D)
+	@sed -E 's/^\trbit\tx15, x2[15]$$/&\n\torr\tx15, x15, #1/' $< >$(OUT)/beeu-fixed.S
+	@[ "$$(grep -c '^	orr	x15, x15, #1$$' $(OUT)/beeu-fixed.S)" = 2 ] || \
+	  { echo "boringssl: $< is not the file that the two-instruction fix was made for" >&2; exit 1; }
+	@$(CLANG) $(filter-out -std=% -w -O2,$(COMMON)) $(HEADERS) -Qunused-arguments -c $(OUT)/beeu-fixed.S -o $@
