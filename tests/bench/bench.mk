@@ -1,8 +1,9 @@
-# Benchmarks: host programs beside the hosted broker. `./urmqtt bench` runs them.
-$(B)/bench/mqttload: tests/bench/mqttload.c
+# Host programs beside the hosted broker: the load generator, the mixed-load checker, benchmarks.
+CLIENT_FLAGS := -O2 -g -Wall -Wextra -Werror -Itests/client
+$(B)/bench/mqtt%: tests/client/mqtt%.c tests/client/mclient.c tests/client/mclient.h
 	@mkdir -p $(@D)
-	$(GCC) -O2 -Wall -Wextra -Werror $< -o $@ -lssl -lcrypto
-bench-tools: $(B)/bench/mqttload ## load generator
+	$(GCC) $(CLIENT_FLAGS) $(filter %.c,$^) -o $@ -lssl -lcrypto
+bench-tools: $(B)/bench/mqttload $(B)/bench/mqttmix ## load generator and mixed-load checker
 bench: $(B)/bench/mqttload $(B)/hosted/urmqtt ## side by side with mosquitto
 	tests/bench/bench.py $(BENCH_ARGS)
 .PHONY: bench bench-tools
