@@ -2,13 +2,14 @@
 // Proves: cursors are sticky and bounded, numbers and text format exactly, hashes match published
 // vectors, UTF-8 accepts exactly what the Unicode table does (all 1-3 byte inputs against an
 // independent decoder).
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+
+#include <cmocka.h>
 
 #include "base/fmt.h"
 #include "base/hash.h"

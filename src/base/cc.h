@@ -86,8 +86,14 @@ void __sanitizer_finish_switch_fiber(void *fake_stack_save, const void **bottom_
 #define MEM_POISON(p, n) __asan_poison_memory_region((p), (n))
 #define MEM_UNPOISON(p, n) __asan_unpoison_memory_region((p), (n))
 #define POOL_REDZONE 16u
+#define FIBER_SWITCH_START(save, bottom, len) \
+  __sanitizer_start_switch_fiber((save), (bottom), (len))
+#define FIBER_SWITCH_FINISH(fake, bottom, len) \
+  __sanitizer_finish_switch_fiber((fake), (bottom), (len))
 #else
 #define MEM_POISON(p, n) ((void)(p), (void)(n))
 #define MEM_UNPOISON(p, n) ((void)(p), (void)(n))
 #define POOL_REDZONE 0u
+#define FIBER_SWITCH_START(save, bottom, len) ((void)(save), (void)(bottom), (void)(len))
+#define FIBER_SWITCH_FINISH(fake, bottom, len) ((void)(fake), (void)(bottom), (void)(len))
 #endif

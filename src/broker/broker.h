@@ -10,10 +10,11 @@
 // So nothing is encoded ahead of need.
 //
 // I1  A session has at most one connection; takeover ends the old one before the new CONNACK is
-// produced. I2  Every message object's reference count = queue entries + inflight entries +
-// retained slots + wills that hold it. I3  Order per session and topic is the order of arrival
-// [MQTT-4.6.0-5]; acknowledgements leave in the order of their
-//     PUBLISHes.
+//     produced.
+// I2  Every message object's reference count = queue entries + inflight entries + retained slots
+//     + wills that hold it.
+// I3  Order per session and topic is the order of arrival [MQTT-4.6.0-5]; acknowledgements leave in
+//     the order of their PUBLISHes.
 // I4  Nothing here allocates outside its pools: shortage is a reason code or a counted drop.
 #pragma once
 #include "loop/carve.h"

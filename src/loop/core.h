@@ -24,6 +24,8 @@ enum timer_kind {
   TIMER_KIND_COUNT
 };
 
+struct core;
+
 // One stage of a turn. Returns true when it did something (the core then does not sleep).
 struct stage {
   const char *name;

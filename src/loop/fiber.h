@@ -3,9 +3,9 @@
 // and password hashing run on one; everything else runs to completion on the core's stack.
 //
 // I1  A fiber is resumed only from the core's own stack, by the core that started it; fibers do not
-// nest. I2  The switch keeps callee-saved registers, MXCSR and x87 control word (aarch64: d8-d15,
-// FPCR) and tells the
-//     sanitizers.
+//     nest.
+// I2  The switch keeps callee-saved registers, MXCSR and x87 control word (aarch64: d8-d15, FPCR)
+//     and tells the sanitizers.
 #pragma once
 #include "base/bytes.h"
 

@@ -4,8 +4,9 @@
 //
 // I1  taken + free_count == count.
 // I2  An object is either taken or on the free list; pool_put asserts that it was taken (double
-// free, foreign pointer). I3  Free objects link by index; their contents are poisoned in sanitizer
-// builds (red zone and quarantine included).
+//     free, foreign pointer).
+// I3  Free objects link by index; in sanitizer builds their contents are poisoned, a red zone
+//     stands behind each, and the free list is a queue, so that reuse comes as late as possible.
 #pragma once
 #include "base/bytes.h"
 
@@ -29,6 +30,8 @@ usize pool_bytes(u32 object_size, u32 count);
 void pool_init(struct pool *p, const char *name, struct span memory, u32 object_size, u32 count);
 // An object, zeroed; NULL when all are taken. OWNED.
 void *pool_take(struct pool *p);
+// The same without zeroing: for buffers that are about to be filled.
+void *pool_take_raw(struct pool *p);
 void pool_put(struct pool *p, void *object CONSUMES);
 static inline u32 pool_taken(const struct pool *p) {
   return p->count - p->free_count;

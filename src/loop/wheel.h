@@ -5,8 +5,7 @@
 // I1  An armed timer is in exactly one slot list; a timer that is not armed is in none.
 // I2  No timer fires before its deadline tick; each fires in the first advance that reaches it.
 // I3  A deadline at or before `now` fires at the next advance. Deadlines beyond the horizon are
-// clamped to it and
-//     re-armed when reached (the owner sees only the true deadline).
+//     clamped to it and re-armed when reached (the owner sees only the true deadline).
 #pragma once
 #include "base/bytes.h"
 
@@ -34,7 +33,8 @@ struct wheel {
   u32 count;
   u32 free_head;
   u32 armed_count;
-  u64 now;  // last tick processed
+  u64 now;                     // last tick processed
+  u64 occupied[WHEEL_LEVELS];  // bit s: slot s of that level holds timers
   u32 head[WHEEL_LEVELS * WHEEL_SLOTS];
 };
 

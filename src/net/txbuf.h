@@ -3,12 +3,11 @@
 // is acknowledged by the peer *and* given back by the device.
 //
 // I1  refs = 1 for the connection's queue (until acknowledged) + 1 for each frame in the device
-// that reads it. I2  Bytes [off, off+len) are final once the buffer has been handed to tcp_send;
-// the writer may still append behind
-//     them through tcp_tail until another buffer is sent.
+//     that reads it.
+// I2  Bytes [off, off+len) are final once the buffer has been handed to tcp_send; the writer may
+//     still append behind them through tcp_tail until another buffer is sent.
 // I3  Two sizes: small for acknowledgements, large (one page) for records. A reserve of small ones
-// is for control
-//     traffic only (PUBACK, DISCONNECT, alerts), so that they always find a buffer.
+//     is for control traffic only (PUBACK, DISCONNECT, alerts), so that they always find a buffer.
 #pragma once
 #include "base/list.h"
 #include "plat/plat.h"
