@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+// Instructions of x86_64 that C has no word for: ports, MSRs, CPUID, control registers, cycle
+// counter, barriers. Each function is one instruction; nothing here keeps state.
+// Barriers (virtio 1.2 2.7.13): x86 orders loads with loads and stores with stores, so cpu_rmb and
+// cpu_wmb only stop the compiler; cpu_mb also orders a store before a later load.
+#pragma once
+#include "base/cc.h"
+
+static ALWAYS_INLINE void cpu_out8(u16 port, u8 v) {
+  __asm__ volatile("outb %0, %1" : : "a"(v), "Nd"(port) : "memory");
+}
+static ALWAYS_INLINE void cpu_out16(u16 port, u16 v) {
+  __asm__ volatile("outw %0, %1" : : "a"(v), "Nd"(port) : "memory");
+}
+static ALWAYS_INLINE void cpu_out32(u16 port, u32 v) {
+  __asm__ volatile("outl %0, %1" : : "a"(v), "Nd"(port) : "memory");
+}
+static ALWAYS_INLINE u8 cpu_in8(u16 port) {
+  u8 v;
+  __asm__ volatile("inb %1, %0" : "=a"(v) : "Nd"(port) : "memory");
+  return v;
+}
+static ALWAYS_INLINE u16 cpu_in16(u16 port) {
+  u16 v;
+  __asm__ volatile("inw %1, %0" : "=a"(v) : "Nd"(port) : "memory");
+  return v;
+}
+static ALWAYS_INLINE u32 cpu_in32(u16 port) {
+  u32 v;
+  __asm__ volatile("inl %1, %0" : "=a"(v) : "Nd"(port) : "memory");
+  return v;
+}
+
+struct cpuid {
+  u32 eax;
+  u32 ebx;
+  u32 ecx;
+  u32 edx;
+};
+static ALWAYS_INLINE struct cpuid cpu_id(u32 leaf, u32 sub) {
+  struct cpuid r;
+  __asm__ volatile("cpuid"
+                   : "=a"(r.eax), "=b"(r.ebx), "=c"(r.ecx), "=d"(r.edx)
+                   : "a"(leaf), "c"(sub));
+  return r;
+}
+static ALWAYS_INLINE u64 cpu_rdmsr(u32 msr) {
+  u32 lo;
+  u32 hi;
+  __asm__ volatile("rdmsr" : "=a"(lo), "=d"(hi) : "c"(msr) : "memory");
+  return (u64)hi << 32 | lo;
+}
+static ALWAYS_INLINE void cpu_wrmsr(u32 msr, u64 v) {
+  __asm__ volatile("wrmsr" : : "c"(msr), "a"((u32)v), "d"((u32)(v >> 32)) : "memory");
+}
+static ALWAYS_INLINE u64 cpu_cycles(void) {  // TSC, may be read early by the pipeline
+  u32 lo;
+  u32 hi;
+  __asm__ volatile("rdtsc" : "=a"(lo), "=d"(hi));
+  return (u64)hi << 32 | lo;
+}
+static ALWAYS_INLINE u64 cpu_cycles_ordered(void) {  // after all earlier loads
+  u32 lo;
+  u32 hi;
+  __asm__ volatile("lfence\n\trdtsc" : "=a"(lo), "=d"(hi) : : "memory");
+  return (u64)hi << 32 | lo;
+}
+// One hardware random word; false when the unit had none. Only where CPUID.1:ECX bit 30 is set.
+static ALWAYS_INLINE bool cpu_rdrand(u64 *out) {
+  bool ok;
+  __asm__ volatile("rdrand %0" : "=r"(*out), "=@ccc"(ok) : : "memory");
+  return ok;
+}
+
+static ALWAYS_INLINE void cpu_mb(void) {
+  __asm__ volatile("mfence" : : : "memory");
+}
+static ALWAYS_INLINE void cpu_rmb(void) {
+  __asm__ volatile("" : : : "memory");
+}
+static ALWAYS_INLINE void cpu_wmb(void) {
+  __asm__ volatile("" : : : "memory");
+}
+static ALWAYS_INLINE void cpu_relax(void) {
+  __asm__ volatile("pause" : : : "memory");
+}
+
+// Enables interrupts, halts, disables them again. STI holds interrupts off for one instruction, so
+// an interrupt that is already pending ends the HLT at once: no wake-up is lost.
+static ALWAYS_INLINE void cpu_wait_for_interrupt(void) {
+  __asm__ volatile("sti\n\thlt\n\tcli" : : : "memory");
+}
+static ALWAYS_INLINE NORETURN void cpu_halt_forever(void) {
+  for (;;) {
+    __asm__ volatile("cli\n\thlt" : : : "memory");
+  }
+}
+
+static ALWAYS_INLINE u64 cpu_read_cr2(void) {
+  u64 v;
+  __asm__ volatile("movq %%cr2, %0" : "=r"(v));
+  return v;
+}
+static ALWAYS_INLINE u64 cpu_read_cr3(void) {
+  u64 v;
+  __asm__ volatile("movq %%cr3, %0" : "=r"(v));
+  return v;
+}
+static ALWAYS_INLINE void cpu_write_cr3(u64 v) {
+  __asm__ volatile("movq %0, %%cr3" : : "r"(v) : "memory");
+}
+static ALWAYS_INLINE u64 cpu_read_cr0(void) {
+  u64 v;
+  __asm__ volatile("movq %%cr0, %0" : "=r"(v));
+  return v;
+}
+static ALWAYS_INLINE void cpu_write_cr0(u64 v) {
+  __asm__ volatile("movq %0, %%cr0" : : "r"(v) : "memory");
+}
+static ALWAYS_INLINE u64 cpu_read_cr4(void) {
+  u64 v;
+  __asm__ volatile("movq %%cr4, %0" : "=r"(v));
+  return v;
+}
+static ALWAYS_INLINE void cpu_write_cr4(u64 v) {
+  __asm__ volatile("movq %0, %%cr4" : : "r"(v) : "memory");
+}
+static ALWAYS_INLINE void cpu_invlpg(const void *at) {
+  __asm__ volatile("invlpg (%0)" : : "r"(at) : "memory");
+}

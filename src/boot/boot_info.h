@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every way of starting (PVH, multiboot2 by BIOS or UEFI) is reduced to. Filled once, before
+// the kernel runs on its own page tables; read-only ever after.
+//
+// I1  Everything is copied out of the loader's memory except module bytes, which are named by
+//     physical address and excluded from `usable` memory.
+// I2  usable[] is sorted, page-aligned, free of overlaps and contains neither the image nor a
+//     module nor the first MiB.
+#pragma once
+#include "base/cc.h"
+
+#define BOOT_RANGE_MAX 64u
+#define BOOT_MODULE_MAX 8u
+#define BOOT_TEXT_MAX 1024u
+
+enum boot_path { BOOT_PVH, BOOT_MULTIBOOT2_BIOS, BOOT_MULTIBOOT2_EFI };
+
+struct boot_range {  // physical, [start, end)
+  u64 start;
+  u64 end;
+};
+
+struct boot_module {
+  u64 phys;
+  u64 len;
+  char name[64];  // its command line, cut
+};
+
+struct boot_framebuffer {
+  u64 phys;  // 0 = none: VGA text at 0xb8000 is assumed
+  u32 pitch;
+  u32 width;
+  u32 height;
+  u8 bits_per_pixel;
+  u8 red_shift;
+  u8 green_shift;
+  u8 blue_shift;
+};
+
+// The virtual places chosen for this boot; every one random and in a slot of 512 GiB of its own.
+struct boot_layout {
+  u64 image;       // where the image runs
+  u64 image_phys;  // where the loader put it
+  u64 image_len;   // with .bss, in pages
+  u64 direct;      // physical p is at direct + p, for usable memory only
+  u64 stacks;      // window of guarded stacks
+  u64 mmio;        // window of device registers, firmware tables, modules
+  u64 stack_low;   // the boot core's own stack
+};
+
+struct boot_info {
+  enum boot_path path;
+  u32 usable_count;
+  u32 module_count;
+  bool seed_good;  // the seed holds hardware randomness, not only timing
+  bool text_mode_unsure;
+  struct boot_range usable[BOOT_RANGE_MAX];
+  struct boot_module modules[BOOT_MODULE_MAX];
+  u64 ram_bytes;  // what the firmware called usable
+  u64 rsdp_phys;  // 0 = look for it below 1 MiB
+  struct boot_framebuffer screen;
+  struct boot_layout layout;
+  u64 cycles_at_entry;
+  u8 seed[64];
+  char command_line[BOOT_TEXT_MAX];
+  char loader[64];
+};

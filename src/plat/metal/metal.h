@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the kernel's own parts (start, memory, console, network glue) offer to each other. Nothing
+// outside plat/metal sees it; the rest of the program has plat.h.
+//
+// Order of life: metal_start (called by boot on the final page tables) brings up memory, console,
+// ACPI, interrupts, clock and entropy, then metal_nic_start, then the program's main. metal_dma and
+// metal_map_mmio work from the moment metal_nic_start runs; plat_memory hands out what is left, so
+// metal_dma answers with nothing after it.
+#pragma once
+#include "base/bytes.h"
+#include "boot/boot_info.h"
+
+// --- Memory
+
+// Physical address of a mapped byte (any address of ours: direct map, image, stacks). Asserts that
+// it is mapped. A block from plat_memory or metal_dma is physically contiguous; other memory only
+// within a 4 KiB page.
+u64 metal_phys_of(const void *at);
+// Maps [phys, phys+len) uncached, read-write, not executable, at a random place; also above 4 GiB.
+// Not a page boundary? The result points at phys's own byte. NULL when the window is full. There
+// is no unmap: devices stay.
+void *metal_map_mmio(u64 phys, usize len);
+// The same, cached and read-only: firmware tables, boot modules.
+const void *metal_map_ro(u64 phys, usize len);
+// The same, write-combining: a framebuffer.
+void *metal_map_wc(u64 phys, usize len);
+// `len` bytes of zeroed, physically contiguous, page-aligned memory that devices may read and write
+// (cache-coherent). Before plat_memory only. Empty span when there is not that much.
+struct span metal_dma(usize len);
+bool metal_is_stack_guard(u64 at);  // is it in a guard page (for the sentence after a fault)?
+
+// --- Interrupts: a vector only wakes the halted core. Handlers acknowledge and return; they touch
+// no state. A driver looks at its rings after every wake-up and finds out itself.
+
+struct metal_msi {
+  u64 address;  // for the MSI-X table entry (or the MSI capability)
+  u32 data;
+};
+// A message that wakes `core`. Any number of table entries may share one.
+struct metal_msi metal_msi(u32 core);
+
+// --- Firmware tables
+
+struct metal_ecam {
+  u64 base_phys;  // of bus 0 (add bus << 20 | device << 15 | function << 12)
+  u16 segment;
+  u8 bus_first;
+  u8 bus_last;
+};
+// The ECAM windows of ACPI's MCFG table. 0 when there are none: use ports 0xcf8/0xcfc.
+u32 metal_ecam(struct metal_ecam *out, u32 max);
+
+// --- Network glue (nic.c)
+
+void metal_nic_start(void);  // finds and starts the devices; called once before main
+void metal_nic_describe(struct writer *out);  // lines for `diagnostics`: PCI devices, NICs
+
+// --- Start (called by boot)
+
+NORETURN void metal_start(const struct boot_info *info);
