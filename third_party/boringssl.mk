@@ -47,7 +47,7 @@ C_FLAGS   := $(COMMON) -std=c11 $(FREESTANDING) $(HEADERS)
 CXX_FLAGS := $(COMMON) -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin $(CXX_HEADERS) \
              $(HEADERS)
 
-objects := $(patsubst %,$(OUT)/obj/%.o,$(sources))
+objects := $(patsubst %,$(OUT)/obj/%.o,$(sources)) $(OUT)/obj/secrets.o
 
 $(OUT)/libboringssl.a: $(objects)
 	@rm -f $@
@@ -57,6 +57,10 @@ $(OUT)/obj/%.c.o: $(SRC)/%.c third_party/boringssl.mk
 	@mkdir -p $(@D)
 	@$(CLANG) $(C_FLAGS) -c $< -o $@
 $(OUT)/obj/%.cc.o: $(SRC)/%.cc third_party/boringssl.mk
+	@mkdir -p $(@D)
+	@$(CLANG) $(CXX_FLAGS) -c $< -o $@
+# The one call whose signature only C++ can spell.
+$(OUT)/obj/secrets.o: third_party/secrets.cc third_party/boringssl.mk
 	@mkdir -p $(@D)
 	@$(CLANG) $(CXX_FLAGS) -c $< -o $@
 $(OUT)/obj/%.S.o: $(SRC)/%.S third_party/boringssl.mk

@@ -29,7 +29,7 @@ $(SQLITE_STAMP): third_party/fetch
 	@touch $@
 
 # + hands the job server on, so that -j counts for the objects too.
-$(B)/third_party/%/libboringssl.a: $(BORINGSSL_STAMP) third_party/boringssl.mk
+$(B)/third_party/%/libboringssl.a: $(BORINGSSL_STAMP) third_party/boringssl.mk third_party/secrets.cc
 	+@$(MAKE) --no-print-directory -f third_party/boringssl.mk B=$(B) TARGET=$* CLANG=$(CLANG) AR=$(AR)
 
 third-party: $(BORINGSSL_X86_LIB) $(BORINGSSL_ASAN_LIB) $(SQLITE_X86_LIB) $(SQLITE_ASAN_LIB) ## fetch, check and build BoringSSL and SQLite

@@ -39,9 +39,10 @@ struct tls_direction {
   u64 sequence;
 };
 
-// What is needed to judge the client certificate again: 48 bytes.
+// What is needed to judge the client certificate again: 56 bytes.
 struct tls_certificate_id {
-  u8 issuer[16];  // first half of SHA-256 over the issuer's name as in the certificate
+  u8 issuer[16];  // first half of SHA-256 over the name of the CA that issued it
+  u8 anchor[8];   // start of SHA-256 over the configured CA that its chain ends in
   u8 serial[20];  // right-aligned, zero-padded (RFC 5280: at most 20 octets)
   u8 present;
   u8 spare[3];
@@ -78,6 +79,10 @@ struct tls_cipher_cache_stats tls_cipher_cache_stats(const struct tls_cipher_cac
 // 17..TLS_RECORD_BODY_MAX), then tls_record_fault tells the alert. RFC 8446 5.1, 5.2.
 u32 tls_record_length(const u8 header[TLS_RECORD_HEAD]);
 u8 tls_record_fault(const u8 header[TLS_RECORD_HEAD]);
+
+// Expands the keys of a record whose secrets, sequence numbers and suite are set; keeps the
+// sequence numbers. tls_handshake_finish calls it; a test that makes its own secrets too.
+void tls_record_start(struct tls_record *record);
 
 // Seals buf[TLS_RECORD_HEAD .. +content_len) in place as one record at the start of buf.
 // content_len 0..TLS_RECORD_CONTENT_MAX; buf.len >= content_len + TLS_RECORD_OVERHEAD (asserted).

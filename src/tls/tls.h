@@ -173,7 +173,7 @@ struct tls_identity {
   bool alpn_mqtt;
   u16 cipher_suite;     // RFC 8446 B.4
   u16 group;            // RFC 8446 4.2.7; 0 when unknown
-  struct part cn;       // last common name, UTF-8; refused as identity (len 0) with a NUL inside
+  struct part cn;       // first common name (as mosquitto), UTF-8; len 0 with a NUL inside
   struct part subject;  // RFC 2253 text, as mosquitto's use_subject_as_username
   struct part san_dns;  // first dNSName
   struct part san_email;

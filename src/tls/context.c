@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// Contexts: what listeners share between handshakes. Made whole or not at all, then never changed.
+//
+// I1  References are counted by handshakes and listeners of one core; the last one frees.
+// I2  Tickets resume only under the same set of CAs and the same demand for a certificate: both are
+// in
+//     the session context that the library compares (RFC 8446 4.6.1; the reference lists why).
+#include "tls/context.h"
+
+#include <openssl/err.h>
+#include <openssl/sha.h>
+
+#include "base/fmt.h"
+#include "tls/handshake.h"
+#include "tls/memory.h"
+#include "tls/verify.h"
+
+#define TICKET_LIFETIME_S (24u * 3600)
+
+// Signatures that a client may prove its key with, and we ours (RFC 8446 4.2.3).
+static const u16 verify_algorithms[] = {
+    SSL_SIGN_ECDSA_SECP256R1_SHA256, SSL_SIGN_ED25519,
+    SSL_SIGN_RSA_PSS_RSAE_SHA256,    SSL_SIGN_RSA_PSS_RSAE_SHA384,
+    SSL_SIGN_RSA_PSS_RSAE_SHA512,
+};
+static const u16 rsa_algorithms[] = {SSL_SIGN_RSA_PSS_RSAE_SHA256, SSL_SIGN_RSA_PSS_RSAE_SHA384,
+                                     SSL_SIGN_RSA_PSS_RSAE_SHA512};
+static const u16 ec_algorithms[] = {SSL_SIGN_ECDSA_SECP256R1_SHA256};
+static const u16 ed25519_algorithms[] = {SSL_SIGN_ED25519};
+
+static bool set_signing(SSL_CTX *ssl, const EVP_PKEY *key) {
+  switch (EVP_PKEY_id(key)) {
+  case EVP_PKEY_RSA:
+    return SSL_CTX_set_signing_algorithm_prefs(ssl, rsa_algorithms, ARRAY_COUNT(rsa_algorithms));
+  case EVP_PKEY_ED25519: return SSL_CTX_set_signing_algorithm_prefs(ssl, ed25519_algorithms, 1);
+  default: return SSL_CTX_set_signing_algorithm_prefs(ssl, ec_algorithms, 1);
+  }
+}
+
+static bool set_session_context(const struct tls_context *c) {
+  u8 hash[SHA256_DIGEST_LENGTH];
+  SHA256_CTX sha;
+  SHA256_Init(&sha);
+  SHA256_Update(&sha, &c->require_certificate, 1);
+  for (u32 i = 0; i < c->anchor_count; i++) {
+    SHA256_Update(&sha, c->anchors[i].fingerprint, sizeof c->anchors[i].fingerprint);
+  }
+  SHA256_Final(hash, &sha);
+  return SSL_CTX_set_session_id_context(c->ssl, hash, sizeof hash);
+}
+
+// What does not depend on the PEM texts.
+static bool set_options(struct tls_context *c, const struct tls_config *config) {
+  static const int groups[] = {NID_X25519, NID_X9_62_prime256v1};
+  SSL_CTX *ssl = c->ssl;
+  SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+  SSL_CTX_set_early_data_enabled(ssl, 0);
+  SSL_CTX_set_session_psk_dhe_timeout(ssl, TICKET_LIFETIME_S);
+  SSL_CTX_set_quiet_shutdown(ssl, 1);
+  if (!config->tickets) {
+    SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
+  }
+  if (config->require_certificate) {
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+  }
+  X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), X509_V_FLAG_NO_CHECK_TIME);
+  return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) &&
+         SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) &&
+         SSL_CTX_set1_groups(ssl, groups, ARRAY_COUNT(groups)) &&
+         SSL_CTX_set_num_tickets(ssl, config->tickets ? 1 : 0) &&
+         SSL_CTX_set_tlsext_ticket_keys(ssl, config->ticket_key, TLS_TICKET_KEY_BYTES) &&
+         SSL_CTX_set_verify_algorithm_prefs(ssl, verify_algorithms,
+                                            ARRAY_COUNT(verify_algorithms)) &&
+         handshake_callbacks(ssl);
+}
+
+static bool fill(struct tls_context *c, const struct tls_config *config, struct loader *l) {
+  c->ssl = SSL_CTX_new(TLS_method());
+  if (c->ssl == NULL || !set_options(c, config)) {
+    return loader_fail(l, 0, "no memory left for TLS settings");
+  }
+  bool ok = load_certificate(l, config->certificate) && load_key(l, config->key) &&
+            load_ca(l, config->ca) && (config->crl.len == 0 || load_crl(l, config->crl));
+  if (!ok) {
+    return false;
+  }
+  return (set_signing(c->ssl, c->key) && set_session_context(c)) ||
+         loader_fail(l, 0, "no memory left for TLS settings");
+}
+
+struct tls_context *tls_context_new(const struct tls_config *config, const struct tls_time *now,
+                                    struct tls_problem *problem) {
+  *problem = (struct tls_problem){.input = TLS_INPUT_NONE};
+  struct tls_context *c = alloc_take(memory_heap(), sizeof *c);
+  struct loader l = {.context = c, .now = now, .problem = problem, .input = TLS_INPUT_CERTIFICATE};
+  if (c == NULL) {
+    loader_fail(&l, 0, "no memory left for TLS settings");
+    return NULL;
+  }
+  *c = (struct tls_context){.refs = 1,
+                            .require_certificate = config->require_certificate,
+                            .alpn_mqtt = config->alpn_mqtt};
+  c->info.ca_not_after_s = U64_MAX;
+  c->info.crl_next_update_s = U64_MAX;
+  bool ok = fill(c, config, &l);
+  X509_free(l.leaf);
+  ERR_clear_error();
+  ASSERT(ok == (problem->input == TLS_INPUT_NONE));
+  if (!ok) {
+    tls_context_unref(c);
+    return NULL;
+  }
+  return c;
+}
+
+struct tls_context *tls_context_ref(struct tls_context *context) {
+  ASSERT(context->refs > 0);
+  ASSERT(context->refs < U32_MAX);
+  context->refs++;
+  return context;
+}
+
+void tls_context_unref(struct tls_context *context) {
+  if (context == NULL) {
+    return;
+  }
+  ASSERT(context->refs > 0);
+  if (--context->refs > 0) {
+    return;
+  }
+  SSL_CTX_free(context->ssl);
+  EVP_PKEY_free(context->key);
+  for (u32 i = 0; i < context->anchor_count; i++) {
+    X509_free(context->anchors[i].cert);
+  }
+  OPENSSL_free(context->anchors);
+  OPENSSL_free(context->crls);
+  OPENSSL_free(context->revoked);
+  alloc_put(memory_heap(), context);
+}
+
+void tls_context_info(const struct tls_context *context, struct tls_context_info *out) {
+  *out = context->info;
+}
+
+const struct anchor *context_anchor(const struct tls_context *c, X509_NAME *subject) {
+  for (u32 i = 0; i < c->anchor_count; i++) {
+    if (X509_NAME_cmp(X509_get_subject_name(c->anchors[i].cert), subject) == 0) {
+      return &c->anchors[i];
+    }
+  }
+  return NULL;
+}
+
+enum tls_reason tls_recheck(const struct tls_context *context, const struct tls_record *record,
+                            const struct tls_time *now) {
+  const struct tls_certificate_id *id = &record->client;
+  if (!id->present) {
+    return context->require_certificate ? TLS_REASON_NO_CERTIFICATE : TLS_REASON_NONE;
+  }
+  if (id->not_after_s < now->lower_unix_s) {
+    return TLS_REASON_EXPIRED;
+  }
+  if (context_is_revoked(context, id->issuer, id->serial)) {
+    return TLS_REASON_REVOKED;
+  }
+  for (u32 i = 0; i < context->anchor_count; i++) {
+    if (memcmp(context->anchors[i].fingerprint, id->anchor, sizeof id->anchor) == 0) {
+      return TLS_REASON_NONE;
+    }
+  }
+  return TLS_REASON_UNKNOWN_CA;
+}
+
+const char *tls_reason_text(enum tls_reason reason) {
+  static const char *const texts[TLS_REASON_COUNT] = {
+      [TLS_REASON_NONE] = "fine",
+      [TLS_REASON_OLD_TLS] = "the client speaks TLS 1.2 or older: only TLS 1.3 is served",
+      [TLS_REASON_NO_CERTIFICATE] = "the client sent no certificate, and one is required",
+      [TLS_REASON_UNKNOWN_CA] = "the client's certificate is by a CA that is not configured",
+      [TLS_REASON_NO_CRL] = "no CRL is configured for the CA of the client's certificate",
+      [TLS_REASON_EXPIRED] = "the client's certificate has expired",
+      [TLS_REASON_NOT_YET_VALID] = "the client's certificate is not valid yet",
+      [TLS_REASON_REVOKED] = "the client's certificate is revoked",
+      [TLS_REASON_CRL_EXPIRED] = "the CRL of the client's CA is out of date",
+      [TLS_REASON_BAD_CERTIFICATE] = "the client's certificate chain is not acceptable",
+      [TLS_REASON_ALPN] = "the client does not offer the protocol mqtt by ALPN",
+      [TLS_REASON_NO_SHARED_CIPHER] = "no cipher suite, group or signature algorithm in common",
+      [TLS_REASON_PEER_ALERT] = "the client ended the handshake with an alert",
+      [TLS_REASON_PROTOCOL] = "the client broke the protocol",
+      [TLS_REASON_NO_MEMORY] = "the handshake needs more memory than it is given",
+  };
+  ASSERT(reason < TLS_REASON_COUNT);
+  return texts[reason];
+}

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+// The library's hooks: memory (OPENSSL_memory_*) and random bytes (CRYPTO_sysrand*), and tls_init.
+//
+// The library is built without threads: one core calls it. When more cores do, `arena` becomes one
+// per core, and so do the library's thread-locals (thread_none.c, 14 functions, is then replaced).
+//
+// I1  The generator's state is made in tls_init, on the heap: made later, it would lie in the arena
+//     of whatever handshake ran then, and vanish with it.
+// I2  Freed memory is wiped (alloc I2), which the library demands of this hook.
+#include "tls/memory.h"
+
+#include <openssl/aead.h>
+#include <openssl/crypto.h>
+#include <openssl/err.h>
+#include <openssl/rand.h>
+
+#include "tls/tls.h"
+
+void *OPENSSL_memory_alloc(usize len);
+void OPENSSL_memory_free(void *p);
+usize OPENSSL_memory_get_size(void *p);
+void CRYPTO_sysrand(u8 *out, usize len);
+void CRYPTO_sysrand_for_seed(u8 *out, usize len);
+
+static struct alloc heap;
+static struct alloc *arena;  // of the handshake that runs, or NULL
+static void (*random_bytes)(struct span out);
+
+void memory_init(struct span memory) {
+  ASSERT(heap.base == NULL);
+  alloc_init(&heap, memory);
+}
+
+void memory_enter(struct alloc *a) {
+  ASSERT(arena == NULL);
+  ASSERT(a != NULL);
+  arena = a;
+}
+
+void memory_leave(void) {
+  ASSERT(arena != NULL);
+  arena = NULL;
+}
+
+struct alloc *memory_heap(void) {
+  ASSERT(heap.base != NULL);
+  return &heap;
+}
+
+void *OPENSSL_memory_alloc(usize len) {
+  ASSERT(heap.base != NULL);
+  return alloc_take(arena != NULL ? arena : &heap, len);
+}
+
+void OPENSSL_memory_free(void *p) {
+  if (alloc_owns(&heap, p)) {
+    alloc_put(&heap, p);
+    return;
+  }
+  ASSERT(arena != NULL);
+  alloc_put(arena, p);
+}
+
+usize OPENSSL_memory_get_size(void *p) {
+  return alloc_size(alloc_owns(&heap, p) ? &heap : arena, p);
+}
+
+void CRYPTO_sysrand(u8 *out, usize len) {
+  ASSERT(random_bytes != NULL);
+  random_bytes(span_of(out, len));
+}
+
+void CRYPTO_sysrand_for_seed(u8 *out, usize len) {
+  CRYPTO_sysrand(out, len);
+}
+
+void tls_init(struct span memory, void (*random)(struct span out)) {
+  ASSERT(random != NULL);
+  ASSERT(random_bytes == NULL);
+  random_bytes = random;
+  memory_init(memory);
+  CRYPTO_library_init();
+  u8 first[16];
+  int ok = RAND_bytes(first, sizeof first);
+  ASSERT(ok == 1);
+  mem_wipe(first, sizeof first);
+  // The error queue's state, too, is made at first use and must not be made in the middle.
+  ERR_clear_error();
+}
+
+u64 tls_heap_used(void) {
+  return heap.used;
+}
+
+const char *tls_describe_cpu(void) {
+  if (EVP_has_aes_hardware()) {
+    return "AES and carry-less multiplication in hardware: the client's choice of cipher is "
+           "followed";
+  }
+  return "no AES instructions: ChaCha20-Poly1305 is preferred, AES is served by slower "
+         "constant-time "
+         "code";
+}
