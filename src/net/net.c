@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "net/net.h"
+
+#include "loop/loop.h"
+#include "net/stack.h"
+
+#define TICK_NS 250000000ull
+
+u64 net_bytes(const struct net_limits *l) {
+  return sizeof(struct net) + pool_bytes(sizeof(struct tx_slot), l->tx_slots) +
+         pool_bytes(sizeof(struct txbuf), l->txbuf_small + l->txbuf_large) +
+         pool_bytes(TXBUF_SMALL, l->txbuf_small) + pool_bytes(TXBUF_LARGE, l->txbuf_large) +
+         (u64)l->tcp_conns * 512 + (u64)l->tcp_time_wait * 96;
+}
+
+static void on_tick(struct core *core, u32 timer, void *owner) {
+  struct net *net = owner;
+  for (u32 i = 0; i < net->nic_count; i++) {
+    struct nic *nic = &net->nic[i];
+    bool was_up = nic->info.link_up;
+    u16 mtu = nic->mtu;
+    plat_nic_info(i, &nic->info);
+    nic->mtu = MIN(mtu, nic->info.mtu);
+    arp_tick(nic);
+    dhcp_tick(nic);
+    if (!was_up && nic->info.link_up && nic->address != 0) {
+      arp_announce(nic);
+    }
+  }
+  wheel_arm(&core->wheel, timer, core->now_ns + TICK_NS);
+}
+
+enum err net_init(struct core *core, struct carve *carve, const struct net_limits *limits) {
+  struct span memory = carve_take(carve, sizeof(struct net), 64);
+  if (memory.ptr == NULL) {
+    return ERR_NO_MEMORY;
+  }
+  struct net *net = (struct net *)(void *)memory.ptr;
+  memset(net, 0, sizeof *net);
+  net->core = core;
+  core->net = net;
+  TRY(txbuf_init(net, carve, limits));
+  TRY(tcp_init(net, carve, limits));
+  net->nic_count = MIN(plat_nic_count(), PLAT_NIC_MAX);
+  for (u32 i = 0; i < net->nic_count; i++) {
+    struct nic *nic = &net->nic[i];
+    nic->net = net;
+    nic->index = i;
+    plat_nic_info(i, &nic->info);
+    nic->mtu = nic->info.mtu;
+    nic->mask = U32_MAX;
+  }
+  net->timer = wheel_take(&core->wheel, TIMER_NET, net);
+  if (net->timer == WHEEL_NONE) {
+    return ERR_NO_MEMORY;
+  }
+  core->on_timer[TIMER_NET] = on_tick;
+  core->on_timer[TIMER_TCP] = tcp_on_timer;
+  wheel_arm(&core->wheel, net->timer, core->now_ns);
+  loop_stage(core, "net poll", net_poll, net);
+  return ERR_OK;
+}
+
+enum err net_configure(struct net *net, u32 index, const struct net_if_config *config) {
+  if (index >= net->nic_count) {
+    return ERR_NOT_FOUND;
+  }
+  if (config->prefix_len > 32) {
+    return ERR_RANGE;
+  }
+  struct nic *nic = &net->nic[index];
+  memset(nic->arp, 0, sizeof nic->arp);
+  if (config->dhcp) {
+    dhcp_start(nic);
+    return ERR_OK;
+  }
+  nic->dhcp.state = DHCP_OFF;
+  nic->address = config->address;
+  nic->prefix_len = config->prefix_len;
+  nic->mask = config->prefix_len == 0 ? 0 : U32_MAX << (32 - config->prefix_len);
+  nic->gateway = config->gateway;
+  arp_announce(nic);
+  return ERR_OK;
+}
+
+void net_if_state(const struct net *net, u32 index, struct net_if_state *out) {
+  ASSERT(index < net->nic_count);
+  const struct nic *nic = &net->nic[index];
+  *out = (struct net_if_state){.up = nic->info.link_up && nic->address != 0,
+                               .address = nic->address,
+                               .prefix_len = nic->prefix_len,
+                               .gateway = nic->gateway,
+                               .dns = {nic->dns[0], nic->dns[1]},
+                               .mtu = nic->mtu};
+}
+
+const struct net_stats *net_stats(const struct net *net) {
+  return &net->stats;
+}
+
+const char *net_drop_name(u32 reason) {
+  static const char *const names[DROP_COUNT] = {
+      [DROP_SHORT] = "too short or bad length",
+      [DROP_CHECKSUM] = "bad checksum",
+      [DROP_NOT_OURS] = "not for us",
+      [DROP_FRAGMENT] = "fragment",
+      [DROP_SOURCE] = "impossible source address",
+      [DROP_PROTOCOL] = "unknown protocol",
+      [DROP_NO_LISTENER] = "no listener",
+      [DROP_TCP_STATE] = "tcp: not acceptable in this state",
+      [DROP_TCP_WINDOW] = "tcp: outside the window",
+      [DROP_TCP_POOL] = "tcp: connections used up",
+      [DROP_OUT_OF_ORDER_FULL] = "tcp: out-of-order queue full",
+      [DROP_TX_FULL] = "transmit: slots used up",
+      [DROP_NO_ROUTE] = "no route",
+      [DROP_RATE] = "rate limit",
+  };
+  return reason < DROP_COUNT ? names[reason] : "unknown";
+}
+
+bool net_poll(struct core *core, void *ctx) {
+  struct net *net = ctx;
+  struct rxbuf *frames[RX_BATCH];
+  bool busy = false;
+  for (u32 i = 0; i < net->nic_count; i++) {
+    tx_reclaim(&net->nic[i]);
+    u32 n = plat_rx(core->id, i, frames, RX_BATCH);
+    for (u32 k = 0; k < n; k++) {
+      eth_input(&net->nic[i], frames[k]);
+    }
+    busy |= n > 0;
+  }
+  return busy;
+}
+
+bool net_flush(struct core *core, void *ctx) {
+  (void)core;
+  struct net *net = ctx;
+  tcp_flush_all(net);
+  bool waits = tcp_work_waits(net);
+  for (u32 i = 0; i < net->nic_count; i++) {
+    tx_flush(&net->nic[i]);
+    waits |= net->nic[i].batch_count > 0;
+  }
+  return waits;
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network instance's inside, shared by net/*.c only.
+//
+// I1  Memory of a connection: one struct tcp_conn; buffers only while bytes wait.
+// I2  A connection is freed in net_flush, never inside a callback: its state is TCP_CLOSED until then.
+// I3  A transmit slot is taken while its frame waits in a batch or lies in a device; its txbufs are
+//     referenced as long.
+#pragma once
+#include "net/checksum.h"
+#include "net/tcp.h"
+
+#define ETH_LEN 14u
+#define IP4_LEN 20u
+#define TCP_LEN 20u
+#define UDP_LEN 8u
+#define HEADERS_MAX 128u
+#define ETH_IP4 0x0800u
+#define ETH_ARP 0x0806u
+#define IP_ICMP 1u
+#define IP_TCP 6u
+#define IP_UDP 17u
+
+#define BATCH 64u        // frames a NIC's batch holds
+#define RX_BATCH 128u    // frames taken a turn
+#define ARP_ENTRIES 64u  // a NIC
+#define ARP_WAYS 4u      // places one address may take
+#define LISTENERS_MAX 32u
+#define UDP_BINDS_MAX 8u
+#define SLOT_REFS (PLAT_TX_PARTS - 1)
+
+enum drop {
+  DROP_SHORT,
+  DROP_CHECKSUM,
+  DROP_NOT_OURS,
+  DROP_FRAGMENT,
+  DROP_SOURCE,
+  DROP_PROTOCOL,
+  DROP_NO_LISTENER,
+  DROP_TCP_STATE,
+  DROP_TCP_WINDOW,
+  DROP_TCP_POOL,
+  DROP_OUT_OF_ORDER_FULL,
+  DROP_TX_FULL,
+  DROP_NO_ROUTE,
+  DROP_RATE,
+  DROP_COUNT
+};
+
+struct tx_slot {
+  u8 headers[HEADERS_MAX];
+  struct txbuf *ref[SLOT_REFS];
+  u32 ref_count;
+};
+
+enum arp_state { ARP_FREE, ARP_ASKED, ARP_KNOWN };
+struct arp_entry {
+  u32 address;
+  u8 mac[6];
+  u8 state;
+  u8 tries;
+  u64 since_ns;  // learned or last asked
+  u64 used_ns;
+};
+
+enum dhcp_state { DHCP_OFF, DHCP_INIT, DHCP_SELECTING, DHCP_REQUESTING, DHCP_BOUND };
+struct dhcp {
+  enum dhcp_state state;
+  u32 xid;
+  u32 offered, server;
+  u32 tries;
+  u64 next_ns;   // retransmission
+  u64 renew_ns;  // T1
+  u64 rebind_ns;
+  u64 expire_ns;
+};
+
+struct nic {
+  struct net *net;
+  u32 index;
+  struct plat_nic info;
+  u32 address, mask, gateway, dns[2];
+  u16 mtu;
+  u8 prefix_len;
+  struct arp_entry arp[ARP_ENTRIES];
+  struct dhcp dhcp;
+  struct tx_frame batch[BATCH];
+  u32 batch_count;
+};
+
+struct listener {
+  u16 port;
+  const struct tcp_listener_ops *ops;
+  void *user;
+};
+
+struct bucket {  // token bucket: `rate` events a second
+  u64 since_ns;
+  u32 left;
+};
+
+struct net {
+  struct core *core;
+  struct net_stats stats;
+  struct nic nic[PLAT_NIC_MAX];
+  u32 nic_count;
+  struct pool slots, small, large, small_data, large_data;
+  u32 small_reserve;
+  struct listener listener[LISTENERS_MAX];
+  u32 listener_count;
+  struct {
+    u16 port;
+    udp_handler *handler;
+    void *user;
+  } udp[UDP_BINDS_MAX];
+  u32 udp_count;
+  u16 ip_id;
+  u32 timer;
+  struct bucket rst_bucket, challenge_bucket, icmp_bucket;
+  // TCP
+  struct pool conns, waits;
+  struct tcp_conn **hash;
+  struct time_wait **wait_hash;
+  u32 hash_mask;
+  struct link touched, dead, wait_list;
+  u32 syn_count, syn_max;
+};
+
+static inline void net_drop(struct net *net, enum drop why) {
+  net->stats.rx_dropped[why]++;
+}
+bool bucket_take(struct bucket *b, u64 now_ns, u32 rate);
+
+// --- frames out (txpath.c)
+struct frame {
+  struct tx_frame *tx;
+  struct tx_slot *slot;
+};
+u32 tx_room(const struct nic *nic);  // frames that may still be begun this turn
+// A frame with its slot, header part not yet set; false when the batch or the slots are used up.
+bool tx_begin(struct nic *nic, struct frame *f);
+void tx_ref(struct frame *f, struct txbuf *b, u32 off, u32 len);  // adds a part
+void tx_commit(struct nic *nic, struct frame *f, u32 header_len);
+void tx_cancel(struct nic *nic, struct frame *f);
+void tx_flush(struct nic *nic);
+void tx_reclaim(struct nic *nic);
+enum err txbuf_init(struct net *net, struct carve *carve, const struct net_limits *limits);
+
+// --- Ethernet and ARP (eth.c)
+void eth_input(struct nic *nic, struct rxbuf *frame CONSUMES);
+void eth_write(const struct nic *nic, u8 *h, const u8 to[6], u16 type);
+// MAC of the next hop towards `target`; asks when unknown. False: not known yet, drop.
+bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]);
+void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed);
+void arp_announce(struct nic *nic);
+void arp_tick(struct nic *nic);
+
+// --- IPv4, ICMP, UDP (ip4.c)
+struct ip4 {  // a received packet's header
+  u32 source, target;
+  u16 total_len;
+  u8 header_len;
+  u8 protocol;
+};
+void ip4_input(struct nic *nic, struct rxbuf *frame CONSUMES);
+// Writes Ethernet and IPv4 headers for a payload of `len` bytes behind them. ERR_AGAIN: no MAC yet.
+enum err ip4_write(struct nic *nic, u8 *h, u32 target, u8 protocol, u32 len);
+void ip4_pseudo(struct csum *c, u32 source, u32 target, u8 protocol, u32 len);
+void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code);
+
+// --- DHCP (dhcp.c)
+void dhcp_start(struct nic *nic);
+void dhcp_tick(struct nic *nic);
+
+// --- TCP (tcp*.c)
+enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits *limits);
+void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame CONSUMES);
+void tcp_icmp(struct nic *nic, u32 peer, struct bytes quoted, u16 next_mtu);
+void tcp_flush_all(struct net *net);
+bool tcp_work_waits(const struct net *net);
+void tcp_on_timer(struct core *core, u32 timer, void *owner);

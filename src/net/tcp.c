@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: Apache-2.0
+// Life of a connection: table, timers, the owner's calls.
+#include "net/tcp_conn.h"
+
+#define RTO_START_MS 1000u
+#define SYN_RETRIES 4u
+#define RETRIES_MAX 15u
+#define USER_TIMEOUT_NS (60000 * TCP_MS)  // RFC 5482: data unacknowledged without progress
+#define FIN_WAIT_2_NS (20000 * TCP_MS)
+#define TIME_WAIT_NS (60000 * TCP_MS)
+
+static struct span take(struct carve *carve, usize len) {
+  return carve_take(carve, len, 64);
+}
+
+enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits *l) {
+  u32 buckets = 1024;
+  while (buckets < l->tcp_conns) {
+    buckets *= 2;
+  }
+  struct span conns = take(carve, pool_bytes(sizeof(struct tcp_conn), l->tcp_conns));
+  struct span waits = take(carve, pool_bytes(sizeof(struct time_wait), l->tcp_time_wait));
+  struct span hash = take(carve, buckets * sizeof(void *));
+  struct span wait_hash = take(carve, buckets * sizeof(void *));
+  if (conns.ptr == NULL || waits.ptr == NULL || hash.ptr == NULL || wait_hash.ptr == NULL) {
+    return ERR_NO_MEMORY;
+  }
+  pool_init(&net->conns, "tcp connections", conns, sizeof(struct tcp_conn), l->tcp_conns);
+  pool_init(&net->waits, "tcp time-wait", waits, sizeof(struct time_wait), l->tcp_time_wait);
+  net->hash = (struct tcp_conn **)(void *)hash.ptr;
+  net->wait_hash = (struct time_wait **)(void *)wait_hash.ptr;
+  net->hash_mask = buckets - 1;
+  net->syn_max = MAX(l->tcp_conns / 4, 16u);
+  list_init(&net->touched);
+  list_init(&net->dead);
+  list_init(&net->wait_list);
+
+  return ERR_OK;
+}
+
+u32 tcp_clock(const struct net *net) {
+  return (u32)(net->core->now_ns >> 20) + 1;
+}
+
+struct tuple {
+  u32 local, remote;
+  u16 local_port, remote_port;
+};
+
+static u64 tuple_hash(const struct net *net, u32 local, u16 local_port, u32 remote,
+                      u16 remote_port) {
+  struct tuple t = {local, remote, local_port, remote_port};
+  return siphash(&net->core->hash_key, bytes_of(&t, sizeof t));
+}
+
+struct tcp_conn *tcp_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
+                            u16 remote_port) {
+  u64 h = tuple_hash(net, local, local_port, remote, remote_port);
+  struct tcp_conn *c = net->hash[h & net->hash_mask];
+  while (c != NULL && (c->remote_port != remote_port || c->remote != remote ||
+                       c->local_port != local_port || c->local != local)) {
+    c = c->hash_next;
+  }
+  return c;
+}
+
+struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
+                                  u16 remote_port) {
+  u64 h = tuple_hash(net, local, local_port, remote, remote_port);
+  struct time_wait *w = net->wait_hash[h & net->hash_mask];
+  while (w != NULL && (w->remote_port != remote_port || w->remote != remote ||
+                       w->local_port != local_port || w->local != local)) {
+    w = w->hash_next;
+  }
+  if (w != NULL && w->end_ns <= net->core->now_ns) {
+    tcp_wait_free(net, w);
+    return NULL;
+  }
+  return w;
+}
+
+struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote, u16 remote_port) {
+  struct tcp_conn *c = pool_take(&net->conns);
+  if (c == NULL) {
+    return NULL;
+  }
+  c->timer = wheel_take(&net->core->wheel, TIMER_TCP, c);
+  if (c->timer == WHEEL_NONE) {
+    pool_put(&net->conns, c);
+    return NULL;
+  }
+  u64 h = tuple_hash(net, local, local_port, remote, remote_port);
+  c->net = net;
+  c->state = TCP_SYN_RCVD;
+  c->local = local;
+  c->local_port = local_port;
+  c->remote = remote;
+  c->remote_port = remote_port;
+  c->hash_next = net->hash[h & net->hash_mask];
+  net->hash[h & net->hash_mask] = c;
+  // RFC 6528: a 4 µs clock plus a keyed hash of the addresses.
+  u32 isn = (u32)(net->core->now_ns / 4000) + (u32)(h >> 32);
+  c->snd_una = c->snd_nxt = c->snd_end = c->snd_max = c->recover = isn + 1;
+  c->rtt_seq = isn;
+  c->ssthresh = U32_MAX;
+  c->rto_ms = RTO_START_MS;
+  c->armed_ns = c->rtx_ns = c->ack_ns = c->end_ns = c->stuck_ns = U64_MAX;
+  list_init(&c->queue);
+  list_init(&c->touch);
+  net->stats.tcp_open++;
+  return c;
+}
+
+static void unhash(struct net *net, struct tcp_conn *c) {
+  u64 h = tuple_hash(net, c->local, c->local_port, c->remote, c->remote_port);
+  struct tcp_conn **at = &net->hash[h & net->hash_mask];
+  while (*at != c) {
+    ASSERT(*at != NULL);
+    at = &(*at)->hash_next;
+  }
+  *at = c->hash_next;
+}
+
+void tcp_free(struct net *net, struct tcp_conn *c) {
+  ASSERT(c->state != TCP_CLOSED);
+  net->syn_count -= c->state == TCP_SYN_RCVD ? 1 : 0;
+  unhash(net, c);
+  c->state = TCP_CLOSED;
+  c->ops = NULL;
+  wheel_put(&net->core->wheel, c->timer);
+  if (c->rx != NULL) {
+    plat_rx_release(net->core->id, c->rx);
+  }
+  if (c->ooo != NULL) {
+    plat_rx_release(net->core->id, c->ooo);
+  }
+  for (struct link *l = list_pop(&c->queue); l != NULL; l = list_pop(&c->queue)) {
+    txbuf_unref(net, CONTAINER_OF(l, struct txbuf, link));
+  }
+  list_remove(&c->touch);
+  list_push(&net->dead, &c->touch);  // I2 of stack.h: callers up the stack may still look at it
+  net->stats.tcp_open--;
+}
+
+void tcp_die(struct net *net, struct tcp_conn *c, enum tcp_end why) {
+  const struct tcp_listener_ops *ops = c->ops;
+  if (ops != NULL) {
+    c->ops = NULL;
+    ops->ended(c->user, c, why);
+  }
+  if (c->state != TCP_CLOSED) {
+    tcp_free(net, c);
+  }
+}
+
+void tcp_wait_free(struct net *net, struct time_wait *w) {
+  u64 h = tuple_hash(net, w->local, w->local_port, w->remote, w->remote_port);
+  struct time_wait **at = &net->wait_hash[h & net->hash_mask];
+  while (*at != w) {
+    ASSERT(*at != NULL);
+    at = &(*at)->hash_next;
+  }
+  *at = w->hash_next;
+  list_remove(&w->link);
+  pool_put(&net->waits, w);
+}
+
+void tcp_to_time_wait(struct net *net, struct tcp_conn *c) {
+  struct time_wait *w = pool_take(&net->waits);
+  if (w == NULL) {  // the oldest gives way
+    tcp_wait_free(net, CONTAINER_OF(net->wait_list.next, struct time_wait, link));
+    w = pool_take(&net->waits);
+  }
+  ASSERT(w != NULL);
+  u64 h = tuple_hash(net, c->local, c->local_port, c->remote, c->remote_port);
+  w->local = c->local;
+  w->local_port = c->local_port;
+  w->remote = c->remote;
+  w->remote_port = c->remote_port;
+  w->snd_nxt = c->snd_end + 1;
+  w->rcv_nxt = c->rcv_nxt;
+  w->ts_ok = c->ts_ok;
+  w->ts_recent = c->ts_recent;
+  w->nic = c->nic;
+  w->end_ns = net->core->now_ns + TIME_WAIT_NS;
+  w->hash_next = net->wait_hash[h & net->hash_mask];
+  net->wait_hash[h & net->hash_mask] = w;
+  list_init(&w->link);
+  list_push(&net->wait_list, &w->link);
+  tcp_free(net, c);
+}
+
+// --- turn and timers
+
+void tcp_touch(struct net *net, struct tcp_conn *c) {
+  if (!list_linked(&c->touch) && c->state != TCP_CLOSED) {
+    list_push(&net->touched, &c->touch);
+  }
+}
+
+bool tcp_work_waits(const struct net *net) {
+  return !list_empty(&net->touched);
+}
+
+void tcp_flush_all(struct net *net) {
+  struct link again;
+  list_init(&again);
+  for (struct link *l = list_pop(&net->touched); l != NULL; l = list_pop(&net->touched)) {
+    struct tcp_conn *c = CONTAINER_OF(l, struct tcp_conn, touch);
+    struct nic *nic = &net->nic[c->nic];
+    if (tx_room(nic) == 0) {
+      tx_flush(nic);
+    }
+    if (tx_room(nic) == 0) {  // the device is full: this connection goes on in a later turn
+      list_push(&again, l);
+      continue;
+    }
+    tcp_output(net, c);
+  }
+  for (struct link *l = list_pop(&again); l != NULL; l = list_pop(&again)) {
+    list_push(&net->touched, l);
+  }
+  for (struct link *l = list_pop(&net->dead); l != NULL; l = list_pop(&net->dead)) {
+    pool_put(&net->conns, CONTAINER_OF(l, struct tcp_conn, touch));
+  }
+}
+
+void tcp_rearm(struct net *net, struct tcp_conn *c) {
+  u64 next = MIN(MIN(c->rtx_ns, c->ack_ns), c->end_ns);
+  if (next < c->armed_ns) {  // a later one is found when the wheel fires
+    c->armed_ns = next;
+    wheel_arm(&net->core->wheel, c->timer, next);
+  }
+}
+
+static bool give_up(const struct net *net, const struct tcp_conn *c) {
+  if (c->state == TCP_SYN_RCVD) {
+    return c->retries > SYN_RETRIES;
+  }
+  return c->retries > RETRIES_MAX ||
+         (c->stuck_ns != U64_MAX && net->core->now_ns - c->stuck_ns > USER_TIMEOUT_NS);
+}
+
+static void on_rtx(struct net *net, struct tcp_conn *c) {
+  c->retries++;
+  if (give_up(net, c)) {
+    tcp_die(net, c, TCP_END_TIMEOUT);
+    return;
+  }
+  c->rto_ms = MIN(c->rto_ms * 2, 60000u);
+  c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
+  c->timing = false;
+  if (c->state == TCP_SYN_RCVD) {
+    tcp_send_syn_ack(net, c);
+    return;
+  }
+  if (c->snd_wnd < c->mss && c->snd_end != c->snd_una && c->snd_wnd <= c->snd_nxt - c->snd_una) {
+    c->stuck_ns =
+        c->snd_wnd == 0 ? net->core->now_ns : c->stuck_ns;  // a slow reader is no dead peer
+    tcp_probe(net, c);
+    return;
+  }
+  u32 flight = c->snd_max - c->snd_una;
+  c->ssthresh = c->retries == 1 ? MAX(flight / 2, 2 * c->mss) : c->ssthresh;  // RFC 5681 (4)
+  c->cwnd = c->mss;
+  c->fast_dup = 0;
+  c->dup_acks = 0;
+  c->recover = c->snd_max;
+  tcp_rewind(c);
+  net->stats.tcp_retransmits++;
+  tcp_touch(net, c);
+}
+
+void tcp_on_timer(struct core *core, u32 timer, void *owner) {
+  struct tcp_conn *c = owner;
+  struct net *net = core->net;
+  (void)timer;
+  ASSERT(c->state != TCP_CLOSED);
+  c->armed_ns = U64_MAX;
+  if (core->now_ns >= c->end_ns) {
+    tcp_die(net, c, TCP_END_TIMEOUT);
+    return;
+  }
+  if (core->now_ns >= c->ack_ns) {
+    c->ack_ns = U64_MAX;
+    c->ack_now = c->ack_later;
+    tcp_touch(net, c);
+  }
+  if (core->now_ns >= c->rtx_ns) {
+    on_rtx(net, c);
+  }
+  if (c->state != TCP_CLOSED) {
+    tcp_rearm(net, c);
+  }
+}
+
+// ICMP "fragmentation needed" for a segment of ours that is still in flight (RFC 1191, 5927).
+void tcp_icmp(struct nic *nic, u32 peer, struct bytes quoted, u16 next_mtu) {
+  (void)peer;
+  u32 header_len = (quoted.ptr[0] & 15u) * 4;
+  if (next_mtu < 576 || header_len < IP4_LEN || quoted.len < header_len + 8 ||
+      quoted.ptr[9] != IP_TCP) {
+    return;
+  }
+  const u8 *t = quoted.ptr + header_len;
+  struct tcp_conn *c = tcp_lookup(nic->net, load_be32(quoted.ptr + 12), load_be16(t),
+                                  load_be32(quoted.ptr + 16), load_be16(t + 2));
+  u32 seq = load_be32(t + 4);
+  if (c == NULL || seq_lt(seq, c->snd_una) || !seq_lt(seq, c->snd_max)) {
+    return;
+  }
+  u32 mss = (u32)next_mtu - IP4_LEN - TCP_LEN - (c->ts_ok ? 12 : 0);
+  if (mss < c->mss) {
+    c->mss = mss;
+    tcp_rewind(c);
+    tcp_touch(nic->net, c);
+  }
+}
+
+// --- the owner's calls
+
+enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *ops,
+                    void *listener_user) {
+  for (u32 i = 0; i < net->listener_count; i++) {
+    if (net->listener[i].port == port) {
+      return ERR_EXISTS;
+    }
+  }
+  if (net->listener_count == LISTENERS_MAX) {
+    return ERR_LIMIT;
+  }
+  net->listener[net->listener_count++] = (struct listener){port, ops, listener_user};
+  return ERR_OK;
+}
+
+struct span tcp_peek(struct tcp_conn *c) {
+  return c->rx == NULL ? span_of(NULL, 0) : span_of(c->rx->data, c->rx->len);
+}
+
+u32 tcp_peek_copy(struct tcp_conn *c, u32 skip, struct span out) {
+  u32 got = 0;
+  for (const struct rxbuf *b = c->rx; b != NULL && got < out.len; b = b->next) {
+    if (skip >= b->len) {
+      skip -= b->len;
+      continue;
+    }
+    u32 n = (u32)MIN((usize)b->len - skip, out.len - got);
+    memcpy(out.ptr + got, b->data + skip, n);
+    got += n;
+    skip = 0;
+  }
+  return got;
+}
+
+u32 tcp_readable(const struct tcp_conn *c) {
+  return c->rx_len;
+}
+
+void tcp_consume(struct tcp_conn *c, u32 len) {
+  ASSERT(len <= c->rx_len);
+  c->rx_len -= len;
+  struct rxbuf *done = NULL;
+  struct rxbuf *last = NULL;
+  while (c->rx != NULL && c->rx->len <= len) {
+    len -= c->rx->len;
+    last = c->rx;
+    done = done == NULL ? c->rx : done;
+    c->rx = c->rx->next;
+    c->rx_bufs--;
+  }
+  if (last != NULL) {
+    last->next = NULL;
+    plat_rx_release(c->net->core->id, done);
+  }
+  if (c->rx == NULL) {
+    ASSERT(len == 0);
+    c->rx_last = NULL;
+  } else {
+    c->rx->data += len;
+    c->rx->len -= len;
+  }
+  tcp_touch(c->net, c);  // the window may have opened
+}
+
+u32 tcp_room(struct tcp_conn *c) {
+  u32 unsent = c->snd_end - c->snd_nxt;
+  u32 window = MIN(MIN(c->cwnd, c->snd_wnd), TCP_UNSENT_MAX);
+  u32 room = window > unsent ? window - unsent : 0;
+  if (room < TCP_ROOM_LOW) {
+    c->room_wanted = true;
+  }
+  return room;
+}
+
+void tcp_send(struct tcp_conn *c, struct txbuf *b) {
+  ASSERT(c->state == TCP_ESTABLISHED || c->state == TCP_CLOSE_WAIT);
+  ASSERT(!c->fin_queued);
+  ASSERT(b->len > 0);
+  list_push(&c->queue, &b->link);
+  c->snd_end += b->len;
+  if (c->unsent == NULL) {
+    c->unsent = b;
+    c->unsent_off = 0;
+  }
+  tcp_touch(c->net, c);
+}
+
+struct txbuf *tcp_tail(struct tcp_conn *c) {
+  if (list_empty(&c->queue) || c->fin_queued) {
+    return NULL;
+  }
+  struct txbuf *b = CONTAINER_OF(c->queue.prev, struct txbuf, link);
+  return (u32)b->off + b->len < b->cap ? b : NULL;
+}
+
+void tcp_tail_commit(struct tcp_conn *c, u32 len) {
+  struct txbuf *b = tcp_tail(c);
+  ASSERT(b != NULL);
+  ASSERT((u32)b->off + b->len + len <= b->cap);
+  b->len = (u16)(b->len + len);
+  c->snd_end += len;
+  tcp_touch(c->net, c);
+}
+
+void tcp_close(struct tcp_conn *c) {
+  if (c->state == TCP_CLOSED) {
+    return;
+  }
+  ASSERT(c->state == TCP_ESTABLISHED || c->state == TCP_CLOSE_WAIT);
+  c->ops = NULL;
+  c->state = c->state == TCP_ESTABLISHED ? TCP_FIN_WAIT_1 : TCP_LAST_ACK;
+  c->fin_queued = true;
+  c->end_ns = c->net->core->now_ns + FIN_WAIT_2_NS;
+  tcp_consume(c, c->rx_len);
+  tcp_touch(c->net, c);
+  tcp_rearm(c->net, c);
+}
+
+void tcp_abort(struct tcp_conn *c) {
+  if (c->state == TCP_CLOSED) {
+    return;
+  }
+  struct bare b = {.source = c->local,
+                   .target = c->remote,
+                   .source_port = c->local_port,
+                   .target_port = c->remote_port,
+                   .seq = c->snd_nxt,
+                   .ack = c->rcv_nxt,
+                   .flags = TCPF_RST | TCPF_ACK,
+                   .nic = c->nic};
+  c->ops = NULL;
+  tcp_send_bare(c->net, &b);
+  tcp_free(c->net, c);
+}
+
+void tcp_peer(const struct tcp_conn *c, struct tcp_peer *out) {
+  *out = (struct tcp_peer){c->remote, c->remote_port, c->local_port};
+}
+
+u32 tcp_unacked(const struct tcp_conn *c) {
+  return c->snd_end - c->snd_una;
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: Apache-2.0
+// A TCP connection's control block and what tcp*.c share. RFC 9293 names in comments.
+//
+// I1  snd_una <= snd_nxt <= snd_end (sequence arithmetic); the queue holds exactly the bytes
+//     [snd_una, snd_end), FIN not counted.
+// I2  `unsent`/`unsent_off` point at the byte snd_nxt - or unsent is NULL when nothing is left.
+// I3  rx holds exactly the in-order bytes that the owner has not consumed: rx_len of them, ending at
+//     rcv_nxt. ooo is sorted by sequence, without overlap, all beyond rcv_nxt.
+// I4  The wheel timer is armed at or before the earliest of the deadlines.
+#pragma once
+#include "net/stack.h"
+
+enum tcp_state {
+  TCP_CLOSED,
+  TCP_SYN_RCVD,
+  TCP_ESTABLISHED,
+  TCP_FIN_WAIT_1,
+  TCP_FIN_WAIT_2,
+  TCP_CLOSE_WAIT,
+  TCP_CLOSING,
+  TCP_LAST_ACK,
+};
+
+enum tcp_flag {
+  TCPF_FIN = 1,
+  TCPF_SYN = 2,
+  TCPF_RST = 4,
+  TCPF_PSH = 8,
+  TCPF_ACK = 16,
+};
+
+#define TCP_RX_BYTES 65536u  // receive buffer: the largest window we offer
+#define TCP_RX_BUFS 96u      // and in buffers, so that tiny segments do not hold thousands
+#define TCP_OOO_BUFS 64u
+#define TCP_WINDOW_SHIFT 1u
+#define TCP_MS 1000000ull
+
+struct tcp_conn {
+  struct tcp_conn *hash_next;
+  const struct tcp_listener_ops *ops;  // NULL: the owner has left
+  void *user;
+  u32 remote, local;
+  u16 remote_port, local_port;
+  u8 state;
+  u8 nic;
+  u8 snd_shift;  // the peer's window scale
+  u8 rcv_shift;  // ours
+  // receiving
+  u32 rcv_nxt;
+  u32 rcv_adv;  // right edge we have promised
+  u32 rx_len;
+  u16 rx_bufs, ooo_bufs;
+  struct rxbuf *rx, *rx_last;
+  struct rxbuf *ooo;  // frame_len of each holds its first sequence number
+  u32 ts_recent;
+  u32 last_ack_sent;
+  u32 ooo_fin;  // sequence of a FIN that came too early, when has_ooo_fin
+  // sending
+  u32 snd_una, snd_nxt, snd_end, snd_max;
+  u32 snd_wnd, snd_wl1, snd_wl2, snd_wnd_max;
+  struct link queue;  // txbufs
+  struct txbuf *unsent;
+  u32 unsent_off;  // within unsent, from its off
+  u32 mss;         // payload of a segment, options taken off
+  u32 cwnd, ssthresh, recover, bytes_acked;
+  u32 srtt_us, rttvar_us, rto_ms;  // RFC 6298
+  u32 rtt_seq;                     // the segment being timed, without timestamps
+  u64 rtt_sent_ns;
+  u16 dup_acks;
+  u8 retries;
+  u8 fast_dup;  // in fast recovery
+  bool ts_ok, sack_ok;
+  bool fin_queued, fin_sent;  // ours
+  bool fin_received;          // the peer's, in order
+  bool has_ooo_fin;
+  bool ack_now, ack_later;
+  bool room_wanted;  // the owner saw less than it wants: tell it when there is more
+  bool timing;
+  bool told_readable;
+  u32 timer;
+  u64 armed_ns;     // when the wheel will fire; U64_MAX = not armed
+  u64 rtx_ns;       // retransmission, zero-window probe or SYN-ACK; U64_MAX = off
+  u64 ack_ns;       // delayed acknowledgement
+  u64 end_ns;       // handshake, FIN_WAIT_2 and linger deadline
+  u64 stuck_ns;     // when data first waited for an acknowledgement without progress
+  struct net *net;  // the instance (one a core) that owns it
+  struct link touch;
+};
+static_assert(sizeof(struct tcp_conn) <= 384, "budget of an idle connection (DESIGN 3)");
+
+struct time_wait {
+  struct time_wait *hash_next;
+  struct link link;  // by age
+  u32 remote, local, snd_nxt, rcv_nxt, ts_recent;
+  u16 remote_port, local_port;
+  u8 nic;
+  bool ts_ok;
+  u64 end_ns;
+};
+
+// Sequence arithmetic modulo 2^32.
+static inline bool seq_lt(u32 a, u32 b) {
+  return (i32)(a - b) < 0;
+}
+static inline bool seq_le(u32 a, u32 b) {
+  return (i32)(a - b) <= 0;
+}
+
+// --- options (tcp_options.c)
+struct tcp_options {
+  u16 mss;   // 0 = absent
+  u8 shift;  // window scale, 0..14
+  bool has_shift, has_ts, sack_permitted;
+  u32 ts_value, ts_echo;
+};
+// Reads the option bytes of a header; false when they are malformed (a length below 2 or beyond the
+// end): what was read so far is then not used.
+bool tcp_options_parse(const u8 *options, u32 len, struct tcp_options *out);
+
+// --- header of a received segment
+struct segment {
+  u32 seq, ack, len;  // len: payload bytes, SYN and FIN not counted
+  u32 window;         // not scaled
+  u16 source_port, target_port;
+  u8 flags;
+  u8 header_len;
+  struct tcp_options opt;
+};
+// The header at `h` (have >= 20 bytes there). False: malformed.
+bool tcp_header_parse(const u8 *h, u32 have, u32 segment_len, struct segment *out);
+
+// --- life (tcp.c)
+struct tcp_conn *tcp_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
+                            u16 remote_port);
+struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote, u16 remote_port);
+void tcp_free(struct net *net, struct tcp_conn *c);  // unhashes; freed at the next flush
+void tcp_die(struct net *net, struct tcp_conn *c, enum tcp_end why);  // tells the owner, then frees
+void tcp_to_time_wait(struct net *net, struct tcp_conn *c);
+void tcp_touch(struct net *net, struct tcp_conn *c);
+void tcp_rearm(struct net *net, struct tcp_conn *c);
+u32 tcp_clock(const struct net *net);  // timestamp option clock, about 1 ms
+struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
+                                  u16 remote_port);
+void tcp_wait_free(struct net *net, struct time_wait *w);
+
+// --- output (tcp_out.c)
+void tcp_output(struct net *net, struct tcp_conn *c);  // data, FIN and acknowledgement that are due
+void tcp_send_syn_ack(struct net *net, struct tcp_conn *c);
+void tcp_retransmit_first(struct net *net, struct tcp_conn *c);
+void tcp_rewind(struct tcp_conn *c);  // snd_nxt = snd_una: everything is to be sent again
+void tcp_probe(struct net *net, struct tcp_conn *c);
+u32 tcp_window(const struct tcp_conn *c);
+struct bare {  // a segment outside any connection
+  u32 source, target, seq, ack;
+  u16 source_port, target_port;
+  u8 flags, nic;
+  bool has_ts;
+  u32 ts_value, ts_echo;
+};
+void tcp_send_bare(struct net *net, const struct bare *b);
+void tcp_acked(struct net *net, struct tcp_conn *c,
+               u32 ack);  // drops acknowledged bytes of the queue

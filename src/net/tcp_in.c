@@ -1,0 +1,627 @@
+// SPDX-License-Identifier: Apache-2.0
+// Receiving, in the order of RFC 9293 3.10.7.4: sequence, RST, SYN, ACK, data, FIN; RFC 5961
+// decides what a RST or SYN inside the window may do, RFC 7323 throws away old duplicates.
+#include "net/tcp_conn.h"
+
+#define CHALLENGE_RATE 100u
+#define RST_RATE 200u
+#define DELAYED_ACK_NS (20 * TCP_MS)
+#define RTO_MIN_MS 200u
+#define RTO_MAX_MS 60000u
+
+// --- round-trip time (RFC 6298) and congestion window (RFC 5681, 6582, 6928)
+
+static void rtt_sample(struct tcp_conn *c, u32 us) {
+  us = MAX(us, 1);
+  if (c->srtt_us == 0) {
+    c->srtt_us = us;
+    c->rttvar_us = us / 2;
+  } else {
+    u32 diff = us > c->srtt_us ? us - c->srtt_us : c->srtt_us - us;
+    c->rttvar_us += diff / 4 - c->rttvar_us / 4;
+    c->srtt_us += us / 8 - c->srtt_us / 8;
+  }
+  u32 rto = (c->srtt_us + MAX(4 * c->rttvar_us, 10000u)) / 1000;
+  c->rto_ms = MIN(MAX(rto, RTO_MIN_MS), RTO_MAX_MS);
+}
+
+static void take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s) {
+  if (c->ts_ok && s->opt.has_ts && s->opt.ts_echo != 0) {
+    u32 ticks = tcp_clock(net) - s->opt.ts_echo;
+    if (ticks < 60000) {
+      rtt_sample(c, ticks * 1049);  // a tick is 2^20 ns
+    }
+  } else if (c->timing && seq_le(c->rtt_seq, s->ack)) {
+    rtt_sample(c, (u32)MIN((net->core->now_ns - c->rtt_sent_ns) / 1000, 60000000ull));
+  }
+  if (seq_le(c->rtt_seq, s->ack)) {
+    c->timing = false;
+  }
+}
+
+static void grow_window(struct tcp_conn *c, u32 acked) {
+  if (c->cwnd < c->ssthresh) {
+    c->cwnd += MIN(acked, 2 * c->mss);  // slow start with byte counting (RFC 3465)
+  } else {
+    c->bytes_acked += acked;
+    if (c->bytes_acked >= c->cwnd) {
+      c->bytes_acked -= c->cwnd;
+      c->cwnd += c->mss;
+    }
+  }
+  c->cwnd = MIN(c->cwnd, 4u << 20);
+}
+
+static void enter_recovery(struct net *net, struct tcp_conn *c) {
+  u32 flight = c->snd_nxt - c->snd_una;
+  c->ssthresh = MAX(flight / 2, 2 * c->mss);
+  c->recover = c->snd_max;
+  c->fast_dup = 1;
+  c->cwnd = c->ssthresh + 3 * c->mss;
+  tcp_retransmit_first(net, c);
+}
+
+static void on_duplicate_ack(struct net *net, struct tcp_conn *c) {
+  c->dup_acks++;
+  if (c->fast_dup) {
+    c->cwnd += c->mss;  // RFC 5681 3.2: a segment has left the network
+    tcp_touch(net, c);
+  } else if (c->dup_acks == 3 && seq_lt(c->recover, c->snd_una + 1)) {
+    enter_recovery(net, c);
+  } else if (c->dup_acks < 3) {
+    c->cwnd += c->dup_acks == 1 ? 0 : c->mss;  // limited transmit (RFC 3042)
+    tcp_touch(net, c);
+  }
+}
+
+// New data acknowledged.
+static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  u32 acked = s->ack - c->snd_una;
+  bool all = s->ack == c->snd_max;
+  take_rtt(net, c, s);
+  tcp_acked(net, c, s->ack);
+  c->retries = 0;
+  if (c->fast_dup && seq_lt(s->ack, c->recover)) {  // RFC 6582: partial acknowledgement
+    c->cwnd -= MIN(acked, c->cwnd - c->mss);
+    c->cwnd += c->mss;
+    tcp_retransmit_first(net, c);
+  } else {
+    if (c->fast_dup) {
+      c->cwnd = MIN(c->ssthresh, MAX(c->snd_nxt - c->snd_una, c->mss) + c->mss);
+      c->fast_dup = 0;
+    } else {
+      grow_window(c, acked);
+    }
+    c->dup_acks = 0;
+  }
+  c->rtx_ns = all ? U64_MAX : net->core->now_ns + c->rto_ms * TCP_MS;
+  c->stuck_ns = all ? U64_MAX : net->core->now_ns;
+  tcp_touch(net, c);
+}
+
+// --- acknowledgement field
+
+static bool fin_acked(const struct tcp_conn *c, u32 ack) {
+  return c->fin_queued && ack == c->snd_end + 1;
+}
+
+static void update_window(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  if (seq_lt(c->snd_wl1, s->seq) || (c->snd_wl1 == s->seq && seq_le(c->snd_wl2, s->ack))) {
+    u32 window = s->window << c->snd_shift;
+    if (window > c->snd_wnd) {
+      tcp_touch(net, c);
+    }
+    c->snd_wnd = window;
+    c->snd_wnd_max = MAX(c->snd_wnd_max, window);
+    c->snd_wl1 = s->seq;
+    c->snd_wl2 = s->ack;
+  }
+}
+
+static void tell_room(struct tcp_conn *c) {
+  if (c->room_wanted && c->ops != NULL && tcp_room(c) >= TCP_ROOM_LOW) {
+    c->room_wanted = false;
+    c->ops->writable(c->user, c);
+  }
+}
+
+// False: the segment is not acceptable any further (or the connection is gone).
+static bool take_ack(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  if (seq_lt(c->snd_max, s->ack)) {  // acknowledges what was never sent
+    c->ack_now = bucket_take(&net->challenge_bucket, net->core->now_ns, CHALLENGE_RATE);
+    tcp_touch(net, c);
+    return false;
+  }
+  u32 window_before = c->snd_wnd;
+  update_window(net, c, s);
+  bool fin_done = fin_acked(c, s->ack);
+  if (seq_lt(c->snd_una, s->ack) &&
+      !(fin_done && s->ack == c->snd_una + 1 && c->snd_una == c->snd_end)) {
+    on_new_ack(net, c, s);
+  } else if (s->ack == c->snd_una && s->len == 0 && c->snd_nxt != c->snd_una &&
+             window_before == c->snd_wnd && (s->flags & TCPF_FIN) == 0) {
+    on_duplicate_ack(net, c);  // RFC 5681 2
+  }
+  if (fin_done) {
+    c->rtx_ns = U64_MAX;
+    c->stuck_ns = U64_MAX;
+    if (c->state == TCP_FIN_WAIT_1) {
+      c->state = TCP_FIN_WAIT_2;
+    } else if (c->state == TCP_CLOSING) {
+      tcp_to_time_wait(net, c);
+      return false;
+    } else if (c->state == TCP_LAST_ACK) {
+      tcp_free(net, c);
+      return false;
+    }
+  }
+  tell_room(c);
+  return c->state != TCP_CLOSED;
+}
+
+// --- data
+
+static u32 chain_len(const struct rxbuf *b) {
+  u32 len = 0;
+  for (; b != NULL; b = b->next) {
+    len += b->len;
+  }
+  return len;
+}
+
+// Drops `n` bytes from the front of a chain; returns what is left (NULL: nothing).
+static struct rxbuf *chain_skip(u32 core, struct rxbuf *b, u32 n) {
+  while (b != NULL && b->len <= n) {
+    struct rxbuf *next = b->next;
+    n -= b->len;
+    b->next = NULL;
+    plat_rx_release(core, b);
+    b = next;
+  }
+  if (b != NULL) {
+    b->data += n;
+    b->len -= n;
+  }
+  return b;
+}
+
+static struct rxbuf *chain_cut(u32 core, struct rxbuf *chain, u32 keep) {
+  if (keep == 0) {
+    plat_rx_release(core, chain);
+    return NULL;
+  }
+  struct rxbuf *b = chain;
+  while (b->len < keep) {
+    keep -= b->len;
+    b = b->next;
+    ASSERT(b != NULL);
+  }
+  b->len = keep;
+  if (b->next != NULL) {
+    plat_rx_release(core, b->next);
+    b->next = NULL;
+  }
+  return chain;
+}
+
+static void append_in_order(struct tcp_conn *c, struct rxbuf *chain) {
+  while (chain != NULL) {
+    struct rxbuf *next = chain->next;
+    chain->next = NULL;
+    if (c->rx_last != NULL) {
+      c->rx_last->next = chain;
+    } else {
+      c->rx = chain;
+    }
+    c->rx_last = chain;
+    c->rx_len += chain->len;
+    c->rcv_nxt += chain->len;
+    c->rx_bufs++;
+    chain = next;
+  }
+}
+
+// Takes from the out-of-order queue what has become in order.
+static void drain_ooo(struct net *net, struct tcp_conn *c) {
+  while (c->ooo != NULL && seq_le(c->ooo->frame_len, c->rcv_nxt)) {
+    struct rxbuf *b = c->ooo;
+    c->ooo = b->next;
+    c->ooo_bufs--;
+    b->next = NULL;
+    u32 old = c->rcv_nxt - b->frame_len;
+    if (old < b->len) {
+      append_in_order(c, chain_skip(net->core->id, b, old));
+    } else {
+      plat_rx_release(net->core->id, b);
+    }
+  }
+}
+
+// Inserts one buffer of data [seq, seq+len) that starts beyond rcv_nxt; overlaps are cut off the
+// new one, so that what was acknowledged by SACK stays.
+static void insert_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *b, u32 seq) {
+  struct rxbuf **at = &c->ooo;
+  while (*at != NULL && seq_le((*at)->frame_len + (*at)->len, seq)) {
+    at = &(*at)->next;
+  }
+  if (*at != NULL && seq_le((*at)->frame_len, seq)) {  // its head lies inside *at
+    u32 cut = (*at)->frame_len + (*at)->len - seq;
+    if (cut >= b->len) {
+      plat_rx_release(net->core->id, b);
+      return;
+    }
+    b = chain_skip(net->core->id, b, cut);
+    seq += cut;
+    at = &(*at)->next;
+  }
+  if (*at != NULL && seq_lt((*at)->frame_len, seq + b->len)) {  // its tail overlaps the next
+    u32 keep = (*at)->frame_len - seq;
+    if (keep == 0) {
+      plat_rx_release(net->core->id, b);
+      return;
+    }
+    b->len = keep;  // what lies behind comes again if it is missing
+  }
+  if (c->ooo_bufs >= TCP_OOO_BUFS) {
+    net_drop(net, DROP_OUT_OF_ORDER_FULL);
+    plat_rx_release(net->core->id, b);
+    return;
+  }
+  b->frame_len = seq;
+  b->next = *at;
+  *at = b;
+  c->ooo_bufs++;
+}
+
+static void queue_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *chain, u32 seq) {
+  while (chain != NULL) {
+    struct rxbuf *next = chain->next;
+    u32 len = chain->len;
+    chain->next = NULL;
+    insert_ooo(net, c, chain, seq);
+    seq += len;
+    chain = next;
+  }
+  c->ack_now = true;  // RFC 5681 4.2: at once, so that the sender sees the gap
+}
+
+static void on_fin(struct net *net, struct tcp_conn *c) {
+  c->rcv_nxt++;
+  c->rcv_adv = seq_lt(c->rcv_adv, c->rcv_nxt) ? c->rcv_nxt : c->rcv_adv;
+  c->fin_received = true;
+  c->ack_now = true;
+  c->has_ooo_fin = false;
+  tcp_touch(net, c);
+  if (c->state == TCP_ESTABLISHED) {
+    c->state = TCP_CLOSE_WAIT;
+  } else if (c->state == TCP_FIN_WAIT_1) {
+    c->state = TCP_CLOSING;
+  } else if (c->state == TCP_FIN_WAIT_2) {
+    tcp_output(net, c);  // the acknowledgement of the FIN
+    tcp_to_time_wait(net, c);
+  }
+}
+
+static void tell_owner(struct net *net, struct tcp_conn *c, bool had_fin) {
+  (void)net;
+  if (c->ops == NULL) {
+    return;
+  }
+  if (c->rx_len > 0) {
+    c->ops->readable(c->user, c);
+  }
+  if (c->state != TCP_CLOSED && c->ops != NULL && c->fin_received && !had_fin) {
+    c->ops->ended(c->user, c, TCP_END_FIN);
+  }
+}
+
+static void discard_rx(struct net *net, struct tcp_conn *c) {  // the owner has left
+  if (c->rx != NULL) {
+    plat_rx_release(net->core->id, c->rx);
+    c->rx = c->rx_last = NULL;
+    c->rx_len = 0;
+    c->rx_bufs = 0;
+  }
+}
+
+// `chain` holds s->len bytes of payload (NULL when none); consumed.
+static void take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
+                      struct rxbuf *chain) {
+  u32 core = net->core->id;
+  u32 seq = s->seq;
+  u32 len = s->len;
+  bool fin = (s->flags & TCPF_FIN) != 0;
+  bool had_fin = c->fin_received;
+  if (had_fin || c->state > TCP_CLOSE_WAIT || c->state == TCP_SYN_RCVD) {
+    len = 0;
+    fin = false;
+  }
+  u32 old = seq_lt(seq, c->rcv_nxt) ? c->rcv_nxt - seq : 0;
+  if (old > 0) {
+    c->ack_now = true;
+    fin = fin && old <= len;
+    old = MIN(old, len);
+  }
+  u32 edge = c->rcv_adv - (seq + old);
+  u32 take = (i32)edge < 0 ? 0 : MIN(len - old, edge);
+  fin = fin && take == len - old;
+  if (chain != NULL) {
+    chain =
+        take == 0 ? chain_cut(core, chain, 0) : chain_cut(core, chain_skip(core, chain, old), take);
+  }
+  seq += old;
+  if (chain != NULL && seq != c->rcv_nxt) {
+    queue_ooo(net, c, chain, seq);
+  } else if (chain != NULL) {
+    ASSERT(chain_len(chain) == take);
+    append_in_order(c, chain);
+    bool gap = c->ooo != NULL;
+    drain_ooo(net, c);
+    c->ack_now = c->ack_now || gap;
+    if (!c->ack_later) {
+      c->ack_later = true;
+      c->ack_ns = net->core->now_ns + DELAYED_ACK_NS;
+    }
+  }
+  if (fin && seq + take != c->rcv_nxt) {
+    c->has_ooo_fin = true;
+    c->ooo_fin = seq + take;
+    fin = false;
+  }
+  if (fin || (c->has_ooo_fin && c->ooo_fin == c->rcv_nxt)) {
+    on_fin(net, c);
+  }
+  tcp_touch(net, c);
+  if (c->ops == NULL) {
+    discard_rx(net, c);
+  } else if (take > 0 || c->fin_received != had_fin) {
+    tell_owner(net, c, had_fin);
+  }
+}
+
+// --- acceptability (RFC 9293 3.10.7.4 first; RFC 5961; RFC 7323 5.3)
+
+static void challenge(struct net *net, struct tcp_conn *c) {
+  if (bucket_take(&net->challenge_bucket, net->core->now_ns, CHALLENGE_RATE)) {
+    c->ack_now = true;
+    tcp_touch(net, c);
+  }
+}
+
+static bool in_window(const struct tcp_conn *c, const struct segment *s) {
+  u32 window = c->rcv_adv - c->rcv_nxt;
+  u32 len = s->len + ((s->flags & TCPF_FIN) ? 1 : 0) + ((s->flags & TCPF_SYN) ? 1 : 0);
+  if (len == 0) {
+    return window == 0 ? s->seq == c->rcv_nxt : s->seq - c->rcv_nxt < window;
+  }
+  if (window == 0) {
+    return false;
+  }
+  return s->seq - c->rcv_nxt < window || (s->seq + len - 1) - c->rcv_nxt < window;
+}
+
+static bool acceptable(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  if (c->ts_ok && s->opt.has_ts && (s->flags & TCPF_RST) == 0 &&
+      seq_lt(s->opt.ts_value, c->ts_recent)) {
+    net_drop(net, DROP_TCP_WINDOW);  // PAWS
+    c->ack_now = true;
+    tcp_touch(net, c);
+    return false;
+  }
+  if (!in_window(c, s)) {
+    net_drop(net, DROP_TCP_WINDOW);
+    if ((s->flags & TCPF_RST) == 0) {
+      c->ack_now = true;
+      tcp_touch(net, c);
+    }
+    // With a shut window the acknowledgement still counts (RFC 9293 3.10.7.4).
+    return s->seq == c->rcv_nxt && (s->flags & (TCPF_RST | TCPF_SYN)) == 0;
+  }
+  if ((s->flags & TCPF_RST) != 0) {  // RFC 5961 3.2
+    if (s->seq == c->rcv_nxt) {
+      tcp_die(net, c, TCP_END_RESET);
+    } else {
+      challenge(net, c);
+    }
+    return false;
+  }
+  if ((s->flags & TCPF_SYN) != 0) {  // RFC 5961 4.2
+    challenge(net, c);
+    return false;
+  }
+  return (s->flags & TCPF_ACK) != 0;
+}
+
+static void take_timestamp(struct tcp_conn *c, const struct segment *s) {
+  if (c->ts_ok && s->opt.has_ts && seq_le(s->seq, c->last_ack_sent) &&
+      seq_le(c->ts_recent, s->opt.ts_value)) {
+    c->ts_recent = s->opt.ts_value;
+  }
+}
+
+// --- opening
+
+static void reset(struct net *net, struct nic *nic, const struct ip4 *ip, const struct segment *s) {
+  if ((s->flags & TCPF_RST) != 0 || !bucket_take(&net->rst_bucket, net->core->now_ns, RST_RATE)) {
+    return;
+  }
+  bool has_ack = (s->flags & TCPF_ACK) != 0;  // RFC 9293 3.10.7.1
+  u32 extent = s->len + ((s->flags & TCPF_SYN) ? 1 : 0) + ((s->flags & TCPF_FIN) ? 1 : 0);
+  struct bare b = {.source = ip->target,
+                   .target = ip->source,
+                   .source_port = s->target_port,
+                   .target_port = s->source_port,
+                   .seq = has_ack ? s->ack : 0,
+                   .ack = has_ack ? 0 : s->seq + extent,
+                   .flags = has_ack ? TCPF_RST : TCPF_RST | TCPF_ACK,
+                   .nic = (u8)nic->index};
+  tcp_send_bare(net, &b);
+}
+
+static const struct listener *find_listener(const struct net *net, u16 port) {
+  for (u32 i = 0; i < net->listener_count; i++) {
+    if (net->listener[i].port == port) {
+      return &net->listener[i];
+    }
+  }
+  return NULL;
+}
+
+static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip,
+                   const struct segment *s) {
+  struct tcp_conn *c = net->syn_count >= net->syn_max
+                           ? NULL
+                           : tcp_new(net, ip->target, s->target_port, ip->source, s->source_port);
+  if (c == NULL) {
+    net_drop(net, DROP_TCP_POOL);  // silence: the peer's own retry is the queue (DESIGN 5)
+    net->stats.tcp_refused++;
+    return;
+  }
+  c->nic = (u8)nic->index;
+  c->rcv_nxt = s->seq + 1;
+  c->rcv_adv = c->rcv_nxt;
+  c->snd_wnd = c->snd_wnd_max = s->window;
+  c->snd_wl1 = s->seq;
+  c->ts_ok = s->opt.has_ts;
+  c->ts_recent = s->opt.ts_value;
+  c->sack_ok = s->opt.sack_permitted;
+  c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
+  c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;
+  u32 most = (u32)nic->mtu - IP4_LEN - TCP_LEN;
+  c->mss = MAX(MIN(s->opt.mss != 0 ? s->opt.mss : 536u, most), 88u) - (c->ts_ok ? 12 : 0);
+  c->cwnd = 10 * c->mss;  // RFC 6928
+  net->syn_count++;
+  tcp_send_syn_ack(net, c);
+  c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
+  tcp_rearm(net, c);
+}
+
+// The ACK of our SYN-ACK: the connection is established and has an owner, or is reset.
+static bool on_established(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  const struct listener *l = find_listener(net, c->local_port);
+  net->syn_count--;
+  c->state = TCP_ESTABLISHED;
+  c->snd_wnd = s->window << c->snd_shift;
+  c->snd_wnd_max = c->snd_wnd;
+  c->snd_wl1 = s->seq;
+  c->snd_wl2 = s->ack;
+  c->rtx_ns = U64_MAX;
+  c->end_ns = U64_MAX;
+  c->retries = 0;
+  take_rtt(net, c, s);
+  if (l == NULL || !l->ops->accept(l->user, c, &c->user)) {
+    net->stats.tcp_refused++;
+    tcp_abort(c);
+    return false;
+  }
+  c->ops = l->ops;
+  net->stats.tcp_accepted++;
+  return c->state != TCP_CLOSED;
+}
+
+static void on_segment(struct net *net, struct tcp_conn *c, const struct segment *s,
+                       struct rxbuf *chain) {
+  u32 core = net->core->id;
+  if (c->state == TCP_SYN_RCVD && (s->flags & TCPF_SYN) != 0 && s->seq + 1 == c->rcv_nxt) {
+    tcp_send_syn_ack(net, c);  // our SYN-ACK was lost
+    plat_rx_release(core, chain);
+    return;
+  }
+  if (!acceptable(net, c, s)) {
+    plat_rx_release(core, chain);
+    return;
+  }
+  take_timestamp(c, s);
+  if (c->state == TCP_SYN_RCVD && (s->ack != c->snd_una || !on_established(net, c, s))) {
+    plat_rx_release(core, chain);
+    return;
+  }
+  bool alive = take_ack(net, c, s);
+  bool has_payload = s->len > 0;
+  if (!alive || !has_payload) {
+    plat_rx_release(core, chain);
+    chain = NULL;
+  }
+  if (alive && (has_payload || (s->flags & TCPF_FIN) != 0)) {
+    take_data(net, c, s, chain);
+  }
+  if (c->state != TCP_CLOSED) {
+    tcp_rearm(net, c);
+  }
+}
+
+// RFC 9293 3.10.7.4 for TIME-WAIT; RFC 6191: a newer SYN opens the connection anew.
+static bool on_time_wait(struct net *net, struct time_wait *w, const struct segment *s) {
+  bool newer = (s->flags & TCPF_SYN) != 0 &&
+               (seq_lt(w->rcv_nxt, s->seq) ||
+                (w->ts_ok && s->opt.has_ts && seq_lt(w->ts_recent, s->opt.ts_value)));
+  if (newer) {
+    tcp_wait_free(net, w);
+    return false;
+  }
+  if ((s->flags & TCPF_RST) == 0) {  // RFC 1337: a RST does not end it
+    struct bare b = {.source = w->local,
+                     .target = w->remote,
+                     .source_port = w->local_port,
+                     .target_port = w->remote_port,
+                     .seq = w->snd_nxt,
+                     .ack = w->rcv_nxt,
+                     .flags = TCPF_ACK,
+                     .nic = w->nic,
+                     .has_ts = w->ts_ok,
+                     .ts_value = tcp_clock(net),
+                     .ts_echo = w->ts_recent};
+    tcp_send_bare(net, &b);
+  }
+  return true;
+}
+
+static bool checksum_good(const struct ip4 *ip, const struct rxbuf *frame, u32 off, u32 len) {
+  if (frame->frame_csum == RX_CSUM_GOOD) {
+    return true;
+  }
+  struct csum c = {0};
+  ip4_pseudo(&c, ip->source, ip->target, IP_TCP, len);
+  csum_add(&c, bytes_of(frame->data + off, frame->len - off));
+  for (const struct rxbuf *b = frame->next; b != NULL; b = b->next) {
+    csum_add(&c, bytes_of(b->data, b->len));
+  }
+  return csum_fold(&c) == 0xffff;
+}
+
+void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame) {
+  struct net *net = nic->net;
+  u32 off = ETH_LEN + ip->header_len;
+  u32 len = (u32)ip->total_len - ip->header_len;
+  struct segment s;
+  enum drop why = DROP_COUNT;
+  if (frame->len < off || !tcp_header_parse(frame->data + off, frame->len - off, len, &s)) {
+    why = DROP_SHORT;
+  } else if (!checksum_good(ip, frame, off, len)) {
+    why = DROP_CHECKSUM;
+  }
+  if (why != DROP_COUNT) {
+    net_drop(net, why);
+    plat_rx_release(net->core->id, frame);
+    return;
+  }
+  net->stats.tcp_segments_in++;
+  struct tcp_conn *c = tcp_lookup(net, ip->target, s.target_port, ip->source, s.source_port);
+  if (c != NULL) {
+    frame->data += off + s.header_len;
+    frame->len -= off + s.header_len;
+    on_segment(net, c, &s, frame);
+    return;
+  }
+  struct time_wait *w = tcp_wait_lookup(net, ip->target, s.target_port, ip->source, s.source_port);
+  if (w == NULL || !on_time_wait(net, w, &s)) {
+    bool open = find_listener(net, s.target_port) != NULL;
+    if (open && (s.flags & (TCPF_SYN | TCPF_ACK | TCPF_RST | TCPF_FIN)) == TCPF_SYN) {
+      on_syn(net, nic, ip, &s);
+    } else {
+      net_drop(net, open ? DROP_TCP_STATE : DROP_NO_LISTENER);
+      reset(net, nic, ip, &s);
+    }
+  }
+  plat_rx_release(net->core->id, frame);
+}
