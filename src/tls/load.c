@@ -222,12 +222,13 @@ bool load_key(struct loader *l, struct bytes text) {
 
 // --- CAs
 
-static void fingerprint(u8 out[8], X509 *cert) {
+// False when memory is short.
+static bool fingerprint(u8 out[8], X509 *cert) {
   u8 hash[SHA256_DIGEST_LENGTH] = {0};
   unsigned len = 0;
-  int ok = X509_digest(cert, EVP_sha256(), hash, &len);
-  ASSERT(ok == 1);
+  bool ok = X509_digest(cert, EVP_sha256(), hash, &len) == 1;
   memcpy(out, hash, 8);
+  return ok;
 }
 
 static bool use_ca(struct loader *l, const struct pem_block *block, struct bytes der) {
@@ -249,7 +250,9 @@ static bool use_ca(struct loader *l, const struct pem_block *block, struct bytes
   struct anchor *a = &c->anchors[c->anchor_count++];
   a->cert = cert;
   cert_name_hash(a->subject, X509_get_subject_name(cert));
-  fingerprint(a->fingerprint, cert);
+  if (!fingerprint(a->fingerprint, cert)) {
+    return loader_fail(l, block->line, "no memory left for TLS settings");
+  }
   c->info.ca_not_after_s = MIN(c->info.ca_not_after_s, cert_time(X509_get0_notAfter(cert)));
   if (X509_check_ca(cert) == 0) {
     return loader_fail(l, block->line, "this certificate is not a CA (basicConstraints)");
@@ -260,6 +263,9 @@ static bool use_ca(struct loader *l, const struct pem_block *block, struct bytes
   EVP_PKEY *key = X509_get_pubkey(cert);
   bool verified = X509_verify(cert, key) == 1;
   EVP_PKEY_free(key);
+  if (!verified && ERR_GET_REASON(ERR_peek_error()) == ERR_R_MALLOC_FAILURE) {
+    return loader_fail(l, block->line, "no memory left for TLS settings");
+  }
   if (!verified && self_signed) {
     return loader_fail(l, block->line, "self-signed CA whose signature is wrong");
   }
