@@ -92,6 +92,9 @@ WEAK u32 plat_bundles(struct plat_bundle *out, u32 max) {
 WEAK const char *plat_command_line(void) {
   return "";
 }
+WEAK bool plat_stop_requested(void) {
+  return false;
+}
 WEAK void plat_end(enum plat_end how) {
   exit(how == END_POWER_OFF ? 0 : 3);
 }

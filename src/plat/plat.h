@@ -125,8 +125,13 @@ u32 plat_bundles(struct plat_bundle *out, u32 max);
 // Command line of the image or process ("" when none).
 const char *plat_command_line(void);
 
+// True once the platform was asked to end (a signal, a power button): drain, then plat_end.
+bool plat_stop_requested(void);
 enum plat_end { END_POWER_OFF, END_RESTART, END_STOP };
 NORETURN void plat_end(enum plat_end how);
 // Our bug, or a machine we cannot run on. code: "E" and a number that docs/operations.md explains;
 // sentence: plain words.
 NORETURN void plat_crash(const char *code, const char *sentence);
+
+// The program, called by each platform once it is ready (src/main.c). Returns after a clean stop.
+void urmqtt_main(void);

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// The --config folder as a ustar archive in memory, so that hosted and image read configuration by
+// the same code.
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "plat/hosted/hosted.h"
+
+#define BLOCK 512u
+#define FILE_MAX (16u << 20)
+#define BUNDLE_MAX (64u << 20)
+
+static void die(const char *dir, const char *name) {
+  fprintf(stderr, "urmqtt: --config %s%s%s: %s\n", dir, *name ? "/" : "", name, strerror(errno));
+  exit(1);
+}
+
+// POSIX ustar header of a regular file.
+static void header(u8 *h, const char *name, u64 size) {
+  snprintf((char *)h, 100, "%s", name);
+  snprintf((char *)h + 100, 8, "%07o", 0600);
+  snprintf((char *)h + 108, 8, "%07o", 0);
+  snprintf((char *)h + 116, 8, "%07o", 0);
+  snprintf((char *)h + 124, 12, "%011llo", (unsigned long long)size);
+  snprintf((char *)h + 136, 12, "%011o", 0);
+  memset(h + 148, ' ', 8);
+  h[156] = '0';
+  memcpy(h + 257,
+         "ustar\0"
+         "00",
+         8);
+  u32 sum = 0;
+  for (u32 i = 0; i < BLOCK; i++) {
+    sum += h[i];
+  }
+  snprintf((char *)h + 148, 8, "%06o", sum);
+}
+
+// Appends one file at `at`; returns the new end.
+static usize add_file(u8 *tar, usize at, const char *dir, int dir_fd, const char *name) {
+  int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+  struct stat st;
+  if (fd < 0 || fstat(fd, &st) < 0) {
+    die(dir, name);
+  }
+  if (!S_ISREG(st.st_mode)) {
+    close(fd);
+    return at;
+  }
+  if (strlen(name) >= 100 || st.st_size > FILE_MAX ||
+      at + BLOCK * 4 + (usize)st.st_size > BUNDLE_MAX) {
+    errno = EFBIG;
+    die(dir, name);
+  }
+  header(tar + at, name, (u64)st.st_size);
+  usize got = 0;
+  while (got < (usize)st.st_size) {
+    ssize_t n = read(fd, tar + at + BLOCK + got, (usize)st.st_size - got);
+    if (n <= 0) {
+      errno = n == 0 ? EIO : errno;
+      die(dir, name);
+    }
+    got += (usize)n;
+  }
+  close(fd);
+  return at + BLOCK + ALIGN_UP(got, (usize)BLOCK);
+}
+
+struct bytes bundle_from_dir(const char *dir) {
+  struct dirent **entry;
+  int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  int n = dir_fd < 0 ? -1 : scandir(dir, &entry, NULL, alphasort);
+  if (n < 0) {
+    die(dir, "");
+  }
+  u8 *tar = mmap(NULL, BUNDLE_MAX, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (tar == MAP_FAILED) {
+    die(dir, "");
+  }
+  usize at = 0;
+  for (int i = 0; i < n; i++) {
+    if (entry[i]->d_name[0] != '.') {
+      at = add_file(tar, at, dir, dir_fd, entry[i]->d_name);
+    }
+    free(entry[i]);
+  }
+  free(entry);
+  close(dir_fd);
+  return bytes_of(tar, at + 2 * (usize)BLOCK);
+}

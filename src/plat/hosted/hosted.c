@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+// urMQTT as a Linux process: the same network, TLS, broker and loop over a TAP device.
+// Exit codes: 0 fine, 1 failed, 2 wrong usage.
+#include "plat/hosted/hosted.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+struct hosted_options hosted = {.memory_mib = 512};
+volatile bool hosted_stop;
+
+static int wake_fd = -1;
+static u64 start_ns;
+static u64 end_ns = U64_MAX;
+
+static u64 clock_ns(clockid_t id) {
+  struct timespec t;
+  clock_gettime(id, &t);
+  return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
+}
+
+u64 plat_now_ns(void) {
+  u64 now = clock_ns(CLOCK_MONOTONIC) - start_ns;
+  if (now >= end_ns) {
+    hosted_stop = true;
+  }
+  return now;
+}
+
+struct plat_wall plat_wall(void) {
+  u64 now = clock_ns(CLOCK_REALTIME);
+  return (struct plat_wall){.unix_ns = now, .lower_unix_ns = now, .quality = CLOCK_HOST};
+}
+
+u32 plat_memory(struct span regions[PLAT_REGION_MAX]) {
+  usize len = (usize)hosted.memory_mib << 20;
+  void *p =
+      mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) {
+    fprintf(stderr, "urmqtt: cannot map %llu MiB: %s\n", (unsigned long long)hosted.memory_mib,
+            strerror(errno));
+    exit(1);
+  }
+  regions[0] = span_of(p, len);
+  return 1;
+}
+
+struct span plat_stack(u32 len) {
+  usize size = ALIGN_UP((usize)len, (usize)PLAT_PAGE) + PLAT_PAGE;
+  u8 *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (p == MAP_FAILED || mprotect(p, PLAT_PAGE, PROT_NONE) < 0) {
+    return span_of(NULL, 0);
+  }
+  return span_of(p + PLAT_PAGE, size - PLAT_PAGE);
+}
+
+u32 plat_core_count(void) {
+  return 1;
+}
+
+void plat_idle(u32 core, u64 deadline_ns) {
+  (void)core;
+  struct pollfd p[2] = {{.fd = tap_fd(), .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+  u64 now = plat_now_ns();
+  deadline_ns = MIN(deadline_ns, end_ns);
+  u64 wait = deadline_ns <= now ? 0 : MIN(deadline_ns - now, 60000000000ull);
+  struct timespec t = {.tv_sec = (time_t)(wait / 1000000000ull),
+                       .tv_nsec = (long)(wait % 1000000000ull)};
+  if (hosted_stop) {
+    t = (struct timespec){.tv_nsec = 1000000};
+  }
+  if (ppoll(p, 2, &t, NULL) > 0 && p[1].revents != 0) {
+    u64 count;
+    (void)!read(wake_fd, &count, sizeof count);
+  }
+}
+
+void plat_wake(u32 core) {
+  (void)core;
+  u64 one = 1;
+  (void)!write(wake_fd, &one, sizeof one);
+}
+
+enum plat_entropy plat_random(struct span out) {
+  usize got = 0;
+  while (got < out.len) {
+    ssize_t n = getrandom(out.ptr + got, out.len - got, 0);
+    if (n > 0) {
+      got += (usize)n;
+    } else if (errno != EINTR) {
+      plat_crash("E007", "The host gives no random bytes.");
+    }
+  }
+  return ENTROPY_GOOD;
+}
+
+void plat_console(struct bytes text) {
+  usize done = 0;
+  while (done < text.len) {
+    ssize_t n = write(STDOUT_FILENO, text.ptr + done, text.len - done);
+    if (n <= 0) {
+      return;  // a closed or full pipe loses text, it never stops the broker
+    }
+    done += (usize)n;
+  }
+}
+
+u32 plat_console_read(struct span out) {
+  struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
+  if (poll(&p, 1, 0) <= 0) {
+    return 0;
+  }
+  ssize_t n = read(STDIN_FILENO, out.ptr, out.len);
+  return n > 0 ? (u32)n : 0;
+}
+
+u32 plat_bundles(struct plat_bundle *out, u32 max) {
+  if (hosted.config_dir == NULL || max == 0) {
+    return 0;
+  }
+  out[0] =
+      (struct plat_bundle){.name = hosted.config_dir, .tar = bundle_from_dir(hosted.config_dir)};
+  return 1;
+}
+
+const char *plat_command_line(void) {
+  return hosted.check ? "check" : "";
+}
+
+bool plat_stop_requested(void) {
+  return hosted_stop;
+}
+
+void plat_end(enum plat_end how) {
+  exit(how == END_POWER_OFF ? 0 : 1);
+}
+
+void plat_crash(const char *code, const char *sentence) {
+  fprintf(stderr, "urmqtt %s stopped (%s): %s\n", URMQTT_VERSION, code, sentence);
+  abort();
+}
+
+void assert_fail(const char *where, const char *what) {
+  fprintf(stderr, "urmqtt %s: assertion failed at %s: %s\n", URMQTT_VERSION, where, what);
+  plat_crash("E001", "A condition that must always hold does not. This is a defect in urMQTT.");
+}
+
+static void on_signal(int number) {
+  (void)number;
+  hosted_stop = true;
+  plat_wake(0);
+}
+
+static NORETURN void usage(const char *why) {
+  if (why != NULL) {
+    fprintf(stderr, "urmqtt: %s\n", why);
+  }
+  fprintf(stderr,
+          "usage: urmqtt --tap NAME --config DIR [--memory MIB] [--seconds N] [--cores N]\n"
+          "       urmqtt --check --config DIR\n"
+          "  --tap NAME     TAP device to serve on (ip tuntap add dev NAME mode tap user YOU "
+          "vnet_hdr)\n"
+          "  --config DIR   folder with urmqtt.conf and the files it names\n"
+          "  --memory MIB   memory divided among all pools (default 512, at least 64)\n"
+          "  --seconds N    end after N seconds\n"
+          "  --cores N      1 (more cores come with *Network and cores*)\n"
+          "  --check        read the configuration, print every problem, end\n");
+  exit(2);
+}
+
+static u64 number(const char *name, const char *text, u64 least, u64 most) {
+  u64 v = 0;
+  if (bytes_to_u64(bytes_str(text), most, &v) != ERR_OK || v < least) {
+    char why[120];
+    snprintf(why, sizeof why, "%s wants a number from %llu to %llu, not \"%s\"", name,
+             (unsigned long long)least, (unsigned long long)most, text);
+    usage(why);
+  }
+  return v;
+}
+
+static void parse(int argc, char **argv) {
+  for (int i = 1; i < argc; i++) {
+    const char *name = argv[i];
+    if (strcmp(name, "--check") == 0) {
+      hosted.check = true;
+      continue;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
+      usage(NULL);
+    }
+    if (strcmp(name, "--disk") == 0) {
+      usage(
+          "--disk: there is no storage yet (it comes with *Disk*); sessions and retained messages "
+          "live in RAM");
+    }
+    if (i + 1 >= argc) {
+      usage(name[0] == '-' ? "an option lacks its value, or is unknown" : "unexpected argument");
+    }
+    const char *value = argv[++i];
+    if (strcmp(name, "--tap") == 0) {
+      hosted.tap = value;
+    } else if (strcmp(name, "--config") == 0) {
+      hosted.config_dir = value;
+    } else if (strcmp(name, "--memory") == 0) {
+      hosted.memory_mib = number(name, value, 64, 1u << 20);
+    } else if (strcmp(name, "--seconds") == 0) {
+      hosted.seconds = number(name, value, 1, 1u << 30);
+    } else if (strcmp(name, "--cores") == 0) {
+      if (number(name, value, 1, PLAT_CORE_MAX) > 1) {
+        usage("--cores: more than one core comes with *Network and cores*");
+      }
+    } else {
+      usage("unknown option");
+    }
+  }
+  if (hosted.tap == NULL && !hosted.check) {
+    usage("--tap is missing");
+  }
+}
+
+int main(int argc, char **argv) {
+  parse(argc, argv);
+  struct sigaction on = {.sa_handler = on_signal};
+  sigaction(SIGINT, &on, NULL);
+  sigaction(SIGTERM, &on, NULL);
+  signal(SIGPIPE, SIG_IGN);
+  wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  start_ns = clock_ns(CLOCK_MONOTONIC) - 1;
+  if (hosted.tap != NULL) {
+    tap_open(hosted.tap);
+  }
+  end_ns = hosted.seconds != 0 ? hosted.seconds * 1000000000ull : U64_MAX;
+  urmqtt_main();
+  return 0;
+}

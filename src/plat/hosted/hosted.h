@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// The hosted platform's own parts: options of the process, the TAP device, the bundle from a
+// folder.
+#pragma once
+#include "plat/plat.h"
+
+struct hosted_options {
+  const char *tap;
+  const char *config_dir;
+  u64 memory_mib;
+  u64 seconds;  // 0 = until a signal
+  bool check;
+};
+extern struct hosted_options hosted;
+extern volatile bool hosted_stop;  // a signal asked for the end, or the seconds are over
+
+// Opens the TAP; prints why not and exits 1. Returns its descriptor.
+int tap_open(const char *name);
+int tap_fd(void);
+// Packs the regular files of a folder into a ustar archive (mapped, never returned). Exits 1 with a
+// message when the folder cannot be read.
+struct bytes bundle_from_dir(const char *dir);
