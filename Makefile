@@ -32,6 +32,7 @@ include third_party/third_party.mk
 include tests/tests.mk
 include tests/wycheproof/wycheproof.mk
 include tests/bench/bench.mk
+include tests/bench/crypto.mk
 include image/image.mk
 
 # --- Hosted: a Linux process (clang, release) --------------------------------------------------------------------

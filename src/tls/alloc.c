@@ -144,6 +144,7 @@ void *alloc_take(struct alloc *a, usize len) {
   a->used += have;
   a->peak = MAX(a->peak, a->used);
   a->count++;
+  a->high = MAX(a->high, off + have);
   MEM_POISON(a->base + off + HEAD + len, have - HEAD - len);
   return a->base + off + HEAD;
 }
@@ -191,7 +192,8 @@ void alloc_put(struct alloc *a, void *p) {
 
 void alloc_fini(struct alloc *a) {
   MEM_UNPOISON(a->base, a->len);
-  mem_wipe(a->base, a->len);
+  // Beyond `high` there was never more than the head and the links of a free block.
+  mem_wipe(a->base, MIN(a->len, a->high + MIN_BLOCK));
   mem_wipe(a, sizeof *a);
 }
 

@@ -189,7 +189,12 @@ static void intermediate_and_plain(void **state) {
   r = shake(context,
             (struct test_client){.certificate = "client-inter.crt", .key = "client-inter.key"});
   assert_int_equal(r.step, TLS_STEP_DONE);
-  printf("intermediate: arena peak %u\n", r.arena_peak);
+  tls_context_unref(context);
+  context = test_context((struct test_server){.ca = "ca-rsa.crt"});
+  r = shake(context,
+            (struct test_client){.certificate = "client-all-rsa.crt", .key = "client-all-rsa.key"});
+  assert_int_equal(r.step, TLS_STEP_DONE);
+  assert_true(r.arena_peak <= TLS_ARENA_BYTES);
   tls_context_unref(context);
   context = test_context((struct test_server){.open = true, .alpn = true});
   r = shake(context, (struct test_client){.alpn = "mqtt"});

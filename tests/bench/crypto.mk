@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+# Benchmarks that need no network. build/bench/crypto links the objects of the hosted release and of the kernel.
+bench_tls_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,$(wildcard src/tls/*.c src/base/*.c))) \
+               $(B)/hosted/plat/hosted/stack_guard.o
+$(B)/bench/crypto: tests/bench/crypto.c src/tls/tls_test_support.h $(bench_tls_o) $(BORINGSSL_X86_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) $(BORINGSSL_INC) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -pie -fuse-ld=lld \
+	  -Wl,--gc-sections $(filter %.c %.o %.a,$^) -o $@
+bench-crypto: $(B)/bench/crypto ## cost of primitives, handshakes and records in ns (JSON=FILE keeps the figures)
+	$(B)/bench/crypto $(if $(JSON),--json $(JSON))
+.PHONY: bench-crypto
