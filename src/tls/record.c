@@ -21,28 +21,6 @@
 
 enum { STATE_OPEN = 0, STATE_READ_END = 1, STATE_WRITE_END = 2 };
 
-u32 tls_record_length(const u8 header[TLS_RECORD_HEAD]) {
-  u32 body_len = (u32)header[3] << 8 | header[4];
-  if (header[0] != TLS_CONTENT_DATA || header[1] != 3 || header[2] != 3) {
-    return 0;
-  }
-  if (body_len < TLS_RECORD_TAIL || body_len > TLS_RECORD_BODY_MAX) {
-    return 0;
-  }
-  return TLS_RECORD_HEAD + body_len;
-}
-
-u8 tls_record_fault(const u8 header[TLS_RECORD_HEAD]) {
-  u32 body_len = (u32)header[3] << 8 | header[4];
-  if (header[0] != TLS_CONTENT_DATA) {
-    return TLS_ALERT_UNEXPECTED_MESSAGE;
-  }
-  if (header[1] != 3 || header[2] != 3) {
-    return TLS_ALERT_DECODE_ERROR;
-  }
-  return body_len > TLS_RECORD_BODY_MAX ? TLS_ALERT_RECORD_OVERFLOW : TLS_ALERT_DECODE_ERROR;
-}
-
 void tls_record_start(struct tls_record *record) {
   const struct cipher_suite *suite = cipher_suite_find(record->cipher_suite);
   ASSERT(suite != NULL);
