@@ -33,6 +33,7 @@ include tests/tests.mk
 include tests/wycheproof/wycheproof.mk
 include tests/bench/bench.mk
 include tests/bench/crypto.mk
+include src/boot/kernel.mk
 include image/image.mk
 
 # --- Hosted: a Linux process (clang, release) --------------------------------------------------------------------

@@ -53,11 +53,11 @@ struct boot_info {
   u32 usable_count;
   u32 module_count;
   bool seed_good;  // the seed holds hardware randomness, not only timing
-  bool text_mode_unsure;
   struct boot_range usable[BOOT_RANGE_MAX];
   struct boot_module modules[BOOT_MODULE_MAX];
   u64 ram_bytes;  // what the firmware called usable
-  u64 rsdp_phys;  // 0 = look for it below 1 MiB
+  u32 rsdp_len;   // 0 = none found
+  u8 rsdp[36];    // a copy: multiboot2 hands over no address
   struct boot_framebuffer screen;
   struct boot_layout layout;
   u64 cycles_at_entry;

@@ -72,6 +72,14 @@ static ALWAYS_INLINE bool cpu_rdrand(u64 *out) {
   return ok;
 }
 
+// a * b / c with a product of 128 bits. The quotient must fit 64 bits (else the processor faults).
+static ALWAYS_INLINE u64 cpu_mul_div(u64 a, u64 b, u64 c) {
+  u64 quotient;
+  u64 rest;
+  __asm__("mulq %3\n\tdivq %4" : "=&a"(quotient), "=&d"(rest) : "0"(a), "r"(b), "r"(c) : "cc");
+  return quotient;
+}
+
 static ALWAYS_INLINE void cpu_mb(void) {
   __asm__ volatile("mfence" : : : "memory");
 }

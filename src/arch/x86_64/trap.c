@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// Descriptor tables (Intel SDM 3A 6.14, 8.2). See trap.h for the invariants.
+#include "arch/x86_64/trap.h"
+
+#include "arch/x86_64/cpu.h"
+#include "base/assert.h"
+#include "base/mem.h"
+
+#define STACK_LEN 8192u
+#define IST_FAULT 1u
+#define IST_DOUBLE 2u
+#define IST_NMI 3u
+#define IST_INTERRUPT 4u
+#define IST_COUNT 4u
+#define GATE_INTERRUPT 0x8e00u
+#define VECTOR_NMI 2u
+#define VECTOR_DOUBLE 8u
+#define VECTOR_MACHINE_CHECK 18u
+
+struct gate {
+  u16 offset_low;
+  u16 selector;
+  u16 flags;
+  u16 offset_mid;
+  u32 offset_high;
+  u32 reserved;
+};
+static_assert(sizeof(struct gate) == 16, "a gate is 16 bytes");
+
+struct task_state {
+  u32 reserved0;
+  u64 rsp[3];
+  u64 reserved1;
+  u64 ist[7];
+  u64 reserved2;
+  u16 reserved3;
+  u16 io_map;
+} PACKED;
+static_assert(sizeof(struct task_state) == 104, "the 64-bit task state is 104 bytes");
+
+struct table_register {
+  u16 limit;
+  u64 base;
+} PACKED;
+
+static struct gate idt[256];
+static u64 gdt[5];
+static struct task_state task;
+static u8 stacks[IST_COUNT][STACK_LEN] ALIGNED(16);
+
+#pragma GCC visibility push(hidden)
+extern const i32 trap_table[32];
+extern const u8 trap_interrupt[];
+extern const u8 trap_spurious[];
+void trap_load(const void *gdt_register, const void *idt_register);
+#pragma GCC visibility pop
+
+static void gate_set(u32 vector, u64 at, u32 ist) {
+  ASSERT(vector < 256);
+  ASSERT(ist <= IST_COUNT);
+  idt[vector] = (struct gate){.offset_low = (u16)at,
+                              .selector = 8,
+                              .flags = (u16)(GATE_INTERRUPT | ist),
+                              .offset_mid = (u16)(at >> 16),
+                              .offset_high = (u32)(at >> 32)};
+}
+
+void trap_init(void) {
+  for (u32 v = 0; v < 256; v++) {
+    u64 at = (u64)(uptr)(v == TRAP_VECTOR_SPURIOUS ? trap_spurious : trap_interrupt);
+    u32 ist = IST_INTERRUPT;
+    if (v < 32) {
+      at = (u64)(uptr)trap_table + (u64)(i64)trap_table[v];
+      ist = v == VECTOR_NMI                                   ? IST_NMI
+            : v == VECTOR_DOUBLE || v == VECTOR_MACHINE_CHECK ? IST_DOUBLE
+                                                              : IST_FAULT;
+    }
+    gate_set(v, at, ist);
+  }
+  for (u32 i = 0; i < IST_COUNT; i++) {
+    task.ist[i] = (u64)(uptr)stacks[i] + STACK_LEN;
+  }
+  task.io_map = sizeof task;
+  u64 base = (u64)(uptr)&task;
+  gdt[1] = 0x00af9a000000ffffull;
+  gdt[2] = 0x00cf92000000ffffull;
+  gdt[3] =
+      (sizeof task - 1) | (base & 0xffffffull) << 16 | 0x89ull << 40 | (base >> 24 & 0xff) << 56;
+  gdt[4] = base >> 32;
+  struct table_register g = {sizeof gdt - 1, (u64)(uptr)gdt};
+  struct table_register i = {sizeof idt - 1, (u64)(uptr)idt};
+  trap_load(&g, &i);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel's start, on the final page tables: bring the parts up in the order in which they need
+// each other, say what was found, run the program.
+#include "arch/x86_64/cpu.h"
+#include "arch/x86_64/paging.h"
+#include "arch/x86_64/trap.h"
+#include "base/assert.h"
+#include "plat/metal/parts.h"
+
+#define CR4_OSXSAVE (1ull << 18)
+#define CPUID1_ECX_XSAVE (1u << 26)
+#define CPUID1_ECX_AVX (1u << 28)
+
+const struct boot_info *metal_boot;
+
+const char *plat_command_line(void) {
+  return metal_boot->command_line;
+}
+
+// Is `word` one of the command line's words?
+bool metal_command_word(const char *word) {
+  const char *p = metal_boot->command_line;
+  usize len = strlen(word);
+  while (*p != 0) {
+    while (*p == ' ') {
+      p++;
+    }
+    usize n = 0;
+    while (p[n] != 0 && p[n] != ' ') {
+      n++;
+    }
+    if (n == len && memcmp(p, word, len) == 0) {
+      return true;
+    }
+    p += n;
+  }
+  return false;
+}
+
+// The vector registers the cryptography may use are switched on; nothing else saves them, because
+// no interrupt handler touches them.
+static void vectors_on(void) {
+  u32 have = cpu_id(1, 0).ecx;
+  if ((have & CPUID1_ECX_XSAVE) == 0) {
+    return;
+  }
+  cpu_write_cr4(cpu_read_cr4() | CR4_OSXSAVE);
+  u32 mask = (have & CPUID1_ECX_AVX) != 0 ? 7 : 3;
+  __asm__ volatile("xsetbv" : : "c"(0), "a"(mask), "d"(0));
+}
+
+// Modules the loader brought: each is handed on as a bundle; what is in it is not judged here.
+u32 plat_bundles(struct plat_bundle *out, u32 max) {
+  u32 n = 0;
+  for (u32 i = 0; i < metal_boot->module_count && n < max; i++) {
+    const struct boot_module *m = &metal_boot->modules[i];
+    const void *p = metal_map_ro(m->phys, m->len);
+    if (p != NULL) {
+      out[n++] = (struct plat_bundle){m->name, bytes_of(p, m->len)};
+    }
+  }
+  return n;
+}
+
+static void describe(void) {
+  static const char *const paths[] = {"PVH", "multiboot2, BIOS", "multiboot2, UEFI"};
+  static char text[4096];
+  struct writer w = writer_init(span_of(text, sizeof text));
+  fmt(&w, "urMQTT %s, build %s, started by %s (%s)\n", URMQTT_VERSION, URMQTT_BUILD_ID,
+      metal_boot->loader, paths[metal_boot->path]);
+  frames_describe(&w);
+  clock_describe(&w);
+  random_describe(&w);
+  idle_describe(&w);
+  console_describe(&w);
+  plat_console(writer_bytes(&w));
+}
+
+NORETURN static void install(void) {
+  plat_console(
+      BYTES_LIT("Installing to this machine's disk is not in this version: it comes with "
+                "the disk support.\nNothing was written. Choose \"urMQTT\" in the menu to "
+                "run from memory.\n"));
+  plat_end(END_STOP);
+}
+
+void metal_start(const struct boot_info *info) {
+  metal_boot = info;
+  paging_drop_slot(info->layout.image_phys);
+  trap_init();
+  frames_init(info);
+  console_init(info);
+  frames_divide();
+  vectors_on();
+  acpi_read(info);
+  clock_init();
+  idle_init();
+  random_init(info);
+  describe();
+  if (metal_command_word("install")) {
+    install();
+  }
+  metal_nic_start();
+  if (metal_command_word("diagnostics")) {
+    diagnostics_main();
+  }
+  if (metal_command_word("selftest")) {
+    selftest_main();
+  }
+  urmqtt_main();
+  plat_end(END_STOP);
+}
