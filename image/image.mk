@@ -1,1 +1,44 @@
-# ISO and disk image assembly.
+# SPDX-License-Identifier: Apache-2.0
+# build/urmqtt.iso: one hybrid image for CD and disk, BIOS and UEFI, by GRUB from Debian's packages. Every module GRUB
+# needs is inside its core images. Made twice it is the same bytes (SOURCE_DATE_EPOCH, fixed FAT serial number).
+IMG      := $(B)/image
+ISO_ID   := URMQTT
+ISO_MARK := .disk/urmqtt-$(VERSION)
+GRUB_COMMON := part_gpt part_msdos iso9660 fat search search_fs_file normal configfile echo test sleep minicmd terminal \
+               multiboot2 all_video
+iso_epoch = $(SOURCE_DATE_EPOCH)
+SLOT_LEN := 1048576
+
+# The place for the configuration: a header that build/tools/urmqtt-stamp finds in the ISO, and zeros.
+$(IMG)/config.slot: image/image.mk
+	@mkdir -p $(@D)
+	@{ printf 'URMQTT-CONFIG-SLOT-1\n'; head -c $(SLOT_LEN) /dev/zero; } | head -c $(SLOT_LEN) >$@
+$(IMG)/early.cfg: image/image.mk
+	@mkdir -p $(@D)
+	@printf 'search --no-floppy --file --set=root /%s\nset prefix=($$root)/boot/grub\n' $(ISO_MARK) >$@
+$(IMG)/eltorito.img: $(IMG)/early.cfg
+	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -c $< $(GRUB_COMMON) biosdisk serial vbe vga
+$(IMG)/BOOTX64.EFI: $(IMG)/early.cfg
+	grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -c $< $(GRUB_COMMON) chain efi_gop
+$(IMG)/efi.img: $(IMG)/BOOTX64.EFI
+	@rm -f $@ && truncate -s 2880K $@
+	mkfs.fat -F 12 -i 55524d51 -n ESP --invariant $@ >/dev/null
+	@touch -hd @$(iso_epoch) $<
+	@mmd -i $@ ::/EFI ::/EFI/BOOT && mcopy -m -i $@ $< ::/EFI/BOOT/BOOTX64.EFI
+
+$(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/eltorito.img $(IMG)/efi.img image/grub.cfg image/image.mk
+	@rm -rf $(IMG)/root && mkdir -p $(IMG)/root/boot/grub $(IMG)/root/.disk
+	@cp $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/root/boot/
+	@cp $(IMG)/eltorito.img image/grub.cfg $(IMG)/root/boot/grub/
+	@echo "urMQTT $(VERSION)" >$(IMG)/root/$(ISO_MARK)
+	@find $(IMG)/root -exec touch -hd @$(iso_epoch) {} +
+	@rm -f $@
+	@xorriso -report_about WARNING -as mkisofs -r -V $(ISO_ID) -o $@ \
+	  --modification-date=$$(date -u -d @$(iso_epoch) +%Y%m%d%H%M%S00) \
+	  --grub2-mbr /usr/lib/grub/i386-pc/boot_hybrid.img -partition_offset 16 -appended_part_as_gpt \
+	  -append_partition 2 0xef $(IMG)/efi.img \
+	  -b boot/grub/eltorito.img -no-emul-boot -boot-load-size 4 -boot-info-table --grub2-boot-info \
+	  -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot $(IMG)/root/
+	@size=$$(stat -c %s $@); echo "iso: $@, $$size bytes"; [ $$size -le 16777216 ] || { echo "iso: over 16 MiB" >&2; exit 1; }
+iso: $(B)/urmqtt.iso ## the ISO for x86_64 (BIOS and UEFI, CD and disk)
+.PHONY: iso
