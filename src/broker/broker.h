@@ -37,6 +37,7 @@ struct broker_limits {
   u32 packet_size_max;  // 2 000 000
   u16 topic_alias_max;  // 10
   u16 keep_alive_max;   // 0 = none
+  u32 v4_expiry_s;      // persistent_client_expiration of 3.1.1; U32_MAX = never
   bool retain_available;
   u8 qos_max;
 };
@@ -64,18 +65,12 @@ struct broker_ops {
 };
 void broker_set_ops(struct broker *b, const struct broker_ops *ops);
 
-struct broker_connack {  // what the server needs to know beside the bytes that broker_pull will
-                         // yield first
-  u16 keep_alive_s;      // in force (server keep-alive applied); 0 = none
-  bool accepted;
-  enum mqtt_reason reason;
-};
-// CONNECT, decoded and authenticated. Queues the CONNACK (refusals too) as the first thing to pull.
-// On acceptance *out is the session with `user` attached.
-enum err broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
-                           struct bytes packet, const struct broker_identity *id, u64 now_ns,
-                           struct session **out, struct broker_connack *connack,
-                           struct writer *connack_bytes);
+// CONNECT, decoded and authenticated. 0: *out is the session with `user` attached, and its CONNACK
+// is the first thing to pull; *keep_alive_s is in force (server keep-alive applied, 0 = none).
+// Otherwise the reason to refuse with: the server writes that CONNACK itself and closes.
+enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
+                                   struct bytes packet, const struct broker_identity *id,
+                                   u64 now_ns, struct session **out, u16 *keep_alive_s);
 // The others return 0 or the reason to disconnect with. `packet` is the whole packet that the
 // struct's parts refer to.
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
@@ -84,7 +79,7 @@ enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const str
                                u64 now_ns);
 enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub,
                                      struct bytes packet, u64 now_ns);
-enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_unsubscribe *u,
+enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subscribe *u,
                                        struct bytes packet, u64 now_ns);
 // The client's DISCONNECT. ERR in v5 when it tries to raise a zero session expiry.
 enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disconnect *d,
@@ -94,6 +89,9 @@ void broker_on_ping(struct session *s);
 // The connection is gone without DISCONNECT (will is due). Also after broker_on_disconnect, to
 // detach.
 void broker_detach(struct session *s, u64 now_ns);
+
+// Work in slices (retained replay): a stage of the loop. True when something was done.
+bool broker_stage(struct core *core, void *broker);
 
 // Fills `out` from its start with the next bytes of the session's outgoing stream; returns how
 // many, 0 = dry.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs of pages from one region, exact in pages: a buddy allocator that gives the unused tail of its
-// block back at once. For packets being assembled and large messages. O(log n) both ways.
+// Runs of pages from one region, exact in pages: a buddy allocator that gives the unused tail of
+// its block back at once. For packets being assembled and large messages. O(log n) both ways.
 //
 // I1  Every page belongs to exactly one taken run or one free block; free_pages counts the latter.
 // I2  Two free buddies of one order never stand beside each other: they are one block.

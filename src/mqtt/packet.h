@@ -121,6 +121,10 @@ static inline bool mqtt_has(const struct mqtt_props *p, enum mqtt_property id) {
 bool mqtt_user_property(struct bytes packet, const struct mqtt_props *p, u32 *pos,
                         struct part *name, struct part *value);
 
+// Copies the property bytes of `p` in their order, less those whose bit is in `without`.
+void mqtt_copy_props(struct bytes packet, const struct mqtt_props *p, u64 without,
+                     struct writer *w);
+
 // --- Packets
 
 struct mqtt_connect {

@@ -247,3 +247,24 @@ bool mqtt_user_property(struct bytes packet, const struct mqtt_props *p, u32 *po
   }
   return false;
 }
+
+void mqtt_copy_props(struct bytes packet, const struct mqtt_props *p, u64 without,
+                     struct writer *w) {
+  ASSERT(p->all.off <= packet.len);
+  ASSERT(p->all.len <= packet.len - p->all.off);
+  struct reader r = {.base = packet.ptr, .pos = p->all.off, .end = p->all.off + p->all.len};
+  while (r.pos < r.end) {
+    u32 start = r.pos;
+    u32 id = mqtt_read_varint(&r);
+    if (r.err != ERR_OK || id >= ARRAY_COUNT(rules)) {
+      return;  // cannot be: the decoder has read it
+    }
+    skip_value(&r, rules[id].kind);
+    if (id == MQTT_P_USER_PROPERTY) {
+      (void)mqtt_read_binary(&r);
+    }
+    if (r.err == ERR_OK && (without >> id & 1) == 0) {
+      write_bytes(w, bytes_of(packet.ptr + start, r.pos - start));
+    }
+  }
+}

@@ -2,7 +2,8 @@
 // The network instance's inside, shared by net/*.c only.
 //
 // I1  Memory of a connection: one struct tcp_conn; buffers only while bytes wait.
-// I2  A connection is freed in net_flush, never inside a callback: its state is TCP_CLOSED until then.
+// I2  A connection is freed in net_flush, never inside a callback: its state is TCP_CLOSED until
+//     then.
 // I3  A transmit slot is taken while its frame waits in a batch or lies in a device; its txbufs are
 //     referenced as long.
 #pragma once

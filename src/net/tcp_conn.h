@@ -3,9 +3,9 @@
 //
 // I1  snd_una <= snd_nxt <= snd_end (sequence arithmetic); the queue holds exactly the bytes
 //     [snd_una, snd_end), FIN not counted.
-// I2  `unsent`/`unsent_off` point at the byte snd_nxt - or unsent is NULL when nothing is left.
-// I3  rx holds exactly the in-order bytes that the owner has not consumed: rx_len of them, ending at
-//     rcv_nxt. ooo is sorted by sequence, without overlap, all beyond rcv_nxt.
+// I2  unsent/unsent_off point at the byte snd_nxt, or unsent is NULL when nothing is queued.
+// I3  rx holds exactly the in-order bytes that the owner has not consumed: rx_len of them, ending
+//     at rcv_nxt. ooo is sorted by sequence, without overlap, all beyond rcv_nxt.
 // I4  The wheel timer is armed at or before the earliest of the deadlines.
 #pragma once
 #include "net/stack.h"
