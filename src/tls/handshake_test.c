@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <openssl/rand.h>
+
 #include "tls/tls_test_support.h"
 
 static const struct test_client good_client = {.certificate = "client-p256-p256.crt",
@@ -20,6 +22,19 @@ static struct test_result shake(struct tls_context *context, struct test_client 
   struct test_result r = test_shake(context, &p, test_now, TEST_RUN_ALL);
   test_peer_free(&p);
   return r;
+}
+
+// Must run first: what tls_init has not made would be made in the arena of some handshake.
+static void nothing_is_made_late(void **state) {
+  (void)state;
+  static const int curves[] = {NID_secp224r1, NID_X9_62_prime256v1, NID_secp384r1, NID_secp521r1};
+  u64 used = tls_heap_used();
+  for (u32 i = 0; i < ARRAY_COUNT(curves); i++) {
+    assert_non_null(EC_GROUP_new_by_curve_name(curves[i]));
+  }
+  u8 random[8];
+  RAND_bytes(random, sizeof random);
+  assert_int_equal(tls_heap_used(), used);
 }
 
 static void full_and_resumed(void **state) {
@@ -542,6 +557,7 @@ static void context_without_memory(void **state) {
 int main(void) {
   test_start();
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(nothing_is_made_late),
       cmocka_unit_test(full_and_resumed),
       cmocka_unit_test(refusals),
       cmocka_unit_test(matrix),

@@ -4,15 +4,20 @@
 // The library is built without threads: one core calls it. When more cores do, `arena` becomes one
 // per core, and so do the library's thread-locals (thread_none.c, 14 functions, is then replaced).
 //
-// I1  The generator's state is made in tls_init, on the heap: made later, it would lie in the arena
-//     of whatever handshake ran then, and vanish with it.
+// I1  What the library makes once for good is made in tls_init, on the heap: the generator's state, the
+//     groups of all curves (a client's certificate names one, also one that we then refuse), the
+//     error queue. Made later, it would lie in the arena of whatever handshake ran then, and vanish
+//     with it.
 // I2  Freed memory is wiped (alloc I2), which the library demands of this hook.
 #include "tls/memory.h"
 
 #include <openssl/aead.h>
 #include <openssl/crypto.h>
+#include <openssl/ec.h>
 #include <openssl/err.h>
+#include <openssl/nid.h>
 #include <openssl/rand.h>
+#include <openssl/ssl.h>
 
 #include "tls/tls.h"
 
@@ -84,7 +89,13 @@ void tls_init(struct span memory, void (*random)(struct span out)) {
   int ok = RAND_bytes(first, sizeof first);
   ASSERT(ok == 1);
   mem_wipe(first, sizeof first);
-  // The error queue's state, too, is made at first use and must not be made in the middle.
+  static const int curves[] = {NID_secp224r1, NID_X9_62_prime256v1, NID_secp384r1, NID_secp521r1};
+  for (u32 i = 0; i < ARRAY_COUNT(curves); i++) {
+    const EC_GROUP *group = EC_GROUP_new_by_curve_name(curves[i]);
+    ASSERT(group != NULL);
+  }
+  int index = SSL_get_ex_data_X509_STORE_CTX_idx();
+  ASSERT(index >= 0);
   ERR_clear_error();
 }
 

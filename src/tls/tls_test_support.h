@@ -128,7 +128,8 @@ static inline struct test_peer test_peer(struct test_client c) {
   SSL_CTX_set_session_cache_mode(p.ctx, SSL_SESS_CACHE_CLIENT);
   SSL_CTX_sess_set_new_cb(p.ctx, test_on_session);
   static const u16 algorithms[] = {SSL_SIGN_ECDSA_SECP256R1_SHA256, SSL_SIGN_ED25519,
-                                   SSL_SIGN_RSA_PSS_RSAE_SHA256, SSL_SIGN_RSA_PKCS1_SHA256};
+                                   SSL_SIGN_RSA_PSS_RSAE_SHA256, SSL_SIGN_RSA_PKCS1_SHA256,
+                                   SSL_SIGN_ECDSA_SECP384R1_SHA384};
   SSL_CTX_set_signing_algorithm_prefs(p.ctx, algorithms, ARRAY_COUNT(algorithms));
   SSL_CTX_set_verify_algorithm_prefs(p.ctx, algorithms, ARRAY_COUNT(algorithms));
   if (c.groups != NULL) {
