@@ -33,6 +33,7 @@ include tests/tests.mk
 include tests/wycheproof/wycheproof.mk
 include tests/bench/bench.mk
 include tests/bench/crypto.mk
+include tests/system/tls.mk
 include src/boot/kernel.mk
 include image/image.mk
 

@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: Apache-2.0
+# A small TLS server over plain sockets, sanitized, for tests/system/test_tls.py.
+$(B)/test/tls_server: tests/system/tls_server.c $(patsubst src/%.c,$(B)/asan/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,$(wildcard src/tls/*.c src/base/*.c))) $(BORINGSSL_ASAN_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) $(ASAN_OPT) -fuse-ld=lld -Wl,--gc-sections $(filter %.c %.o %.a,$^) -o $@
+test-tls: $(B)/test/tls_server ## src/tls with openssl s_client and gnutls-cli as peers
+	/usr/bin/python3 -m pytest -q tests/system/test_tls.py
+.PHONY: test-tls
