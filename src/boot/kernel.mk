@@ -66,3 +66,17 @@ $(KX)/urmqtt.elf: $(KX)/urmqtt.full.elf image/elf-align
 	@size=$$(stat -c %s $@); echo "kernel: $@, $$size bytes"; [ $$size -le 4194304 ] || { echo "kernel: over 4 MiB" >&2; exit 1; }
 x86_64: $(KX)/urmqtt.elf ## the kernel for x86_64
 .PHONY: x86_64
+
+# The kernel's mem* under other names, beside the C library's: for the differential test and the bench.
+$(B)/test/arch/x86_64/mem_renamed.o: src/arch/x86_64/mem.S
+	@mkdir -p $(@D)
+	$(CLANG) '-DMEM_NAME(x)=our_##x' -MMD -MP -c $< -o $@
+$(B)/test/arch/x86_64/mem_test: src/arch/x86_64/mem_test.c $(B)/test/arch/x86_64/mem_renamed.o
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion -O1 -MF $@.d $(filter %.c %.o,$^) -lcmocka -o $@
+$(B)/bench/mem_bench: tests/bench/mem_bench.c $(B)/test/arch/x86_64/mem_renamed.o
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) -O2 -fno-builtin -MF $@.d $(filter %.c %.o,$^) -o $@
+bench-mem: $(B)/bench/mem_bench ## cycles a call of the kernel's mem* and the C library's
+	@$(B)/bench/mem_bench
+.PHONY: bench-mem

@@ -212,6 +212,68 @@
 	jb 5f
 	leaq -16(%rdx), %r8 // the last block's offset
 	xorl %ecx, %ecx
+	cmpq $32, %rdx
+	ja 11f
+	movups (%rdi), %xmm0
+	movups (%rsi), %xmm1
+	movups -16(%rdi,%rdx), %xmm2
+	movups -16(%rsi,%rdx), %xmm3
+	pcmpeqb %xmm1, %xmm0
+	pcmpeqb %xmm3, %xmm2
+	pand %xmm2, %xmm0
+	pmovmskb %xmm0, %eax
+	subl $0xffff, %eax
+	jne 1f
+	ret
+	// More than 32: 64 bytes a turn, the last turn overlapping; up to 64 one turn of two ends.
+11:	cmpq $64, %rdx
+	ja 12f
+	movups (%rdi), %xmm0
+	movups (%rsi), %xmm4
+	movups 16(%rdi), %xmm1
+	movups 16(%rsi), %xmm5
+	movups -32(%rdi,%rdx), %xmm2
+	movups -32(%rsi,%rdx), %xmm6
+	movups -16(%rdi,%rdx), %xmm3
+	movups -16(%rsi,%rdx), %xmm7
+	pcmpeqb %xmm4, %xmm0
+	pcmpeqb %xmm5, %xmm1
+	pcmpeqb %xmm6, %xmm2
+	pcmpeqb %xmm7, %xmm3
+	pand %xmm1, %xmm0
+	pand %xmm3, %xmm2
+	pand %xmm2, %xmm0
+	pmovmskb %xmm0, %eax
+	subl $0xffff, %eax
+	jne 1f
+	ret
+12:	leaq -64(%rdx), %r9
+	.balign 16
+13:	movups (%rdi,%rcx), %xmm0
+	movups (%rsi,%rcx), %xmm4
+	movups 16(%rdi,%rcx), %xmm1
+	movups 16(%rsi,%rcx), %xmm5
+	movups 32(%rdi,%rcx), %xmm2
+	movups 32(%rsi,%rcx), %xmm6
+	movups 48(%rdi,%rcx), %xmm3
+	movups 48(%rsi,%rcx), %xmm7
+	pcmpeqb %xmm4, %xmm0
+	pcmpeqb %xmm5, %xmm1
+	pcmpeqb %xmm6, %xmm2
+	pcmpeqb %xmm7, %xmm3
+	pand %xmm1, %xmm0
+	pand %xmm3, %xmm2
+	pand %xmm2, %xmm0
+	pmovmskb %xmm0, %eax
+	subl $0xffff, %eax
+	jne 1f
+	cmpq %r9, %rcx
+	jae 2f
+	addq $64, %rcx
+	cmpq %r9, %rcx
+	cmovaq %r9, %rcx
+	jmp 13b
+	// Somewhere from rcx on they differ: block by block to the first one that does.
 	.balign 16
 1:	movups (%rdi,%rcx), %xmm0
 	movups (%rsi,%rcx), %xmm1
@@ -219,8 +281,6 @@
 	pmovmskb %xmm0, %eax
 	subl $0xffff, %eax
 	jne 3f
-	cmpq %r8, %rcx
-	jae 2f
 	addq $16, %rcx
 	cmpq %r8, %rcx
 	cmovaq %r8, %rcx

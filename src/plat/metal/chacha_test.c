@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proves: chacha_block gives the key stream of RFC 8439 2.3.2, and a change of any input changes
 // it.
-#include <cmocka.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include <cmocka.h>
 
 #include "plat/metal/chacha.c"
 
