@@ -4,10 +4,10 @@
 // The library is built without threads: one core calls it. When more cores do, `arena` becomes one
 // per core, and so do the library's thread-locals (thread_none.c, 14 functions, is then replaced).
 //
-// I1  What the library makes once for good is made in tls_init, on the heap: the generator's state, the
-//     groups of all curves (a client's certificate names one, also one that we then refuse), the
-//     error queue. Made later, it would lie in the arena of whatever handshake ran then, and vanish
-//     with it.
+// I1  What the library makes once for good is made in tls_init, on the heap: the generator's state,
+//     the groups of all curves (a client's certificate names one, also one that we then refuse),
+//     the error queue. Made later, it would lie in the arena of whatever handshake ran then, and
+//     vanish with it.
 // I2  Freed memory is wiped (alloc I2), which the library demands of this hook.
 #include "tls/memory.h"
 
