@@ -97,6 +97,8 @@ bool broker_stage(struct core *core, void *broker);
 // many, 0 = dry.
 u32 broker_pull(struct session *s, struct span out, u64 now_ns);
 bool broker_has_output(const struct session *s);
+// A packet is partly written: nothing else may be put into the stream.
+bool broker_mid_packet(const struct session *s);
 
 struct broker_stats {  // names follow $SYS/broker/...
   u64 messages_received, messages_sent, publish_received, publish_sent, bytes_received, bytes_sent,

@@ -221,3 +221,7 @@ bool broker_has_output(const struct session *s) {
          s->out[OUT_QOS0].first != NULL ||
          (s->out[OUT_QOS12].first != NULL && s->inflight_count < s->receive_maximum);
 }
+
+bool broker_mid_packet(const struct session *s) {
+  return s->pulling != NULL;
+}
