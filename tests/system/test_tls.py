@@ -27,9 +27,9 @@ def pki():
 class Server:
     """One tls_server; its lines are collected as they come."""
 
-    def __init__(self, *args, cert="server-p256-p256", ca="ca-p256.crt"):
+    def __init__(self, *args, cert="server-p256-p256", ca="ca-p256.crt", env=None):
         self.lines = []
-        self.p = subprocess.Popen([SERVER, "--cert", cert + ".crt", "--key", cert + ".key", "--ca", ca, *args], cwd=PKI,
+        self.p = subprocess.Popen([SERVER, "--cert", cert + ".crt", "--key", cert + ".key", "--ca", ca, *args], cwd=PKI, env={**os.environ, **(env or {})},
                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -107,6 +107,13 @@ def test_each_suite(suite, number):
         out = s_client(s, "-ciphersuites", suite, send=[("data", 0.2)])
         assert suite in out
         s.wait(f"^ok .*suite={number}")
+        s.wait("^data data")
+
+
+def test_without_aes_instructions_chacha20_is_preferred():
+    with Server(env={"OPENSSL_ia32cap": "~0x200000200000000"}) as s:
+        s_client(s, send=[("data", 0.2)])  # openssl offers AES-256-GCM first
+        s.wait("^ok .*suite=1303")
         s.wait("^data data")
 
 

@@ -22,4 +22,8 @@ wycheproof:
 else
 wycheproof: $(B)/wycheproof/wycheproof $(B)/wycheproof/vectors.bin ## Wycheproof's vectors through the kernel's own objects
 	timeout 120 $(B)/wycheproof/wycheproof $(B)/wycheproof/vectors.bin
+	@echo "the same as a processor without AES and carry-less multiplication:"
+	OPENSSL_ia32cap='~0x200000200000000' timeout 120 $(B)/wycheproof/wycheproof $(B)/wycheproof/vectors.bin
+	@echo "the same without SSSE3, AVX, AVX2, BMI and ADX either:"
+	OPENSSL_ia32cap='~0x1200020200000000:~0x80128' timeout 120 $(B)/wycheproof/wycheproof $(B)/wycheproof/vectors.bin
 endif
