@@ -34,6 +34,7 @@ struct config {
   u32 network_count;  // 0 = DHCP on every NIC
   u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive, max_topic_alias;
   u32 persistent_client_expiration_s;  // 0 = never
+  bool allow_anonymous;                // of all listeners, as in mosquitto
   bool retain_available;
   bool persistence;  // accepted: served from RAM with a warning until there is a disk
 };
@@ -53,3 +54,9 @@ struct config_report {
 // Parses the bundle. `out` borrows from it. ERR_INVALID when report->error_count > 0 (out is then
 // not to be used). Semantic checks of certificates (pair, expiry) are made by config_check_tls.
 enum err config_parse(struct bytes tar, struct config *out, struct config_report *report);
+// Loads each TLS listener's certificate, key, CA and CRL (tls_init must have been called) and adds
+// what is wrong to the report: a key that does not match, an encrypted key, an expired CA. now_s is
+// the lower bound of the time in seconds since 1970. ERR_INVALID when there are errors.
+enum err config_check_tls(const struct config *config, u64 now_s, struct config_report *report);
+// Writes one problem as `file:line: error: text` and a newline.
+void config_problem_text(const struct config_problem *p, struct writer *w);

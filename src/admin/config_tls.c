@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// Certificates and keys of a configuration, judged before anything boots.
+#include "admin/config.h"
+#include "base/fmt.h"
+#include "tls/tls.h"
+
+struct named {
+  struct bytes text;
+  struct bytes name;
+};
+
+static struct named input_of(const struct config_listener *l, enum tls_input input) {
+  switch (input) {
+  case TLS_INPUT_KEY: return (struct named){l->keyfile, l->keyfile_name};
+  case TLS_INPUT_CA: return (struct named){l->cafile, l->cafile_name};
+  case TLS_INPUT_CRL: return (struct named){l->crlfile, l->crlfile_name};
+  default: return (struct named){l->certfile, l->certfile_name};
+  }
+}
+
+static void add(struct config_report *r, const struct config_listener *l,
+                const struct tls_problem *p) {
+  r->error_count++;
+  if (r->count == CONFIG_PROBLEMS_MAX) {
+    return;
+  }
+  struct config_problem *q = &r->problem[r->count++];
+  struct named n = input_of(l, p->input);
+  struct writer w = writer_init(span_of(q->file, sizeof q->file - 1));
+  fmt_escaped(&w, n.name);
+  q->file[w.pos] = 0;
+  q->severity = CONFIG_ERROR;
+  q->line = p->line;
+  (void)fmt_z(q->text, sizeof q->text, "%s (listener %u)", p->reason, l->port);
+}
+
+enum err config_check_tls(const struct config *config, u64 now_s, struct config_report *report) {
+  struct tls_time now = {.unix_s = now_s, .lower_unix_s = now_s, .trusted = true};
+  for (u32 i = 0; i < config->listener_count; i++) {
+    const struct config_listener *l = &config->listener[i];
+    if (l->certfile.len == 0) {
+      continue;
+    }
+    struct tls_config t = {.certificate = l->certfile,
+                           .key = l->keyfile,
+                           .ca = l->cafile,
+                           .crl = l->crlfile,
+                           .require_certificate = l->require_certificate};
+    struct tls_problem problem = {0};
+    struct tls_context *context = tls_context_new(&t, &now, &problem);
+    if (context == NULL) {
+      add(report, l, &problem);
+    } else {
+      tls_context_unref(context);
+    }
+  }
+  return report->error_count > 0 ? ERR_INVALID : ERR_OK;
+}
