@@ -18,13 +18,16 @@ struct listener_config {
 
 struct server_limits {
   u32 connections;
-  u32 handshakes;  // arenas and fiber stacks
+  u32 handshakes;  // arenas: handshakes under way at once
   u32 connect_timeout_ms;
-  u64 packet_bytes;  // ceiling for packets being assembled
+  u32 packet_size_max;  // a larger packet ends its connection (0x95)
+  u64 packet_bytes;     // ceiling for packets being assembled, all together
 };
 u64 server_bytes(const struct server_limits *limits);
-// Registers its stage with the loop (between net_poll and net_flush).
+// Registers its stages with the loop: net_init comes before, net_flush is registered after. Takes
+// core->net and core->broker, which must be there. ERR_NO_MEMORY.
 enum err server_init(struct core *core, struct carve *carve, const struct server_limits *limits);
+// ERR_EXISTS: the port is taken. ERR_LIMIT: too many listeners. Takes a reference to config->tls.
 enum err server_listen(struct server *server, const struct listener_config *config);
 struct server_stats {
   u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts,
@@ -34,5 +37,5 @@ struct server_stats {
 };
 const struct server_stats *server_stats(const struct server *server);
 // Ends every connection in order (DISCONNECT 0x8b for v5, close_notify, FIN); true when all are
-// gone.
+// gone. No connection is accepted any more.
 bool server_drain(struct server *server);

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Life of a connection: made, timed, ended.
+#include "server/conn.h"
+
+#include "base/fmt.h"
+
+#define HELLO_TIMEOUT_NS (10 * SEC_NS)
+#define TICK_NS (5 * MS_NS)
+#define LOG_RATE 10u
+
+struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp) {
+  struct server *s = from->server;
+  struct conn *c = pool_take(&s->conns);
+  if (c == NULL) {
+    return NULL;
+  }
+  c->timer = wheel_take(&s->core->wheel, TIMER_CONN, c);
+  if (c->timer == WHEEL_NONE) {
+    pool_put(&s->conns, c);
+    return NULL;
+  }
+  list_init(&c->work);
+  list_init(&c->out);
+  list_init(&c->all);
+  list_push(&s->all, &c->all);
+  c->from = from;
+  c->server = s;
+  c->tcp = tcp;
+  c->tls_due = from->config.tls != NULL;
+  c->state = c->tls_due ? CONN_HANDSHAKE : CONN_CONNECT;
+  c->last_in_ns = s->core->now_ns;
+  c->armed_ns = U64_MAX;
+  c->deadline_ns = s->core->now_ns + s->limits.connect_timeout_ms * MS_NS;
+  conn_arm(c);
+  s->listener[from - s->listener].connections++;
+  s->stats.connections++;
+  s->stats.accepted++;
+  return c;
+}
+
+void conn_want_input(struct conn *c) {
+  if (c->state == CONN_ENDING) {
+    return;
+  }
+  if (list_linked(&c->work)) {
+    return;
+  }
+  if (c->state != CONN_HANDSHAKE) {
+    list_push(&c->server->input, &c->work);
+  } else if (c->heavy != NULL) {  // before those who wait for an arena: this one will free its own
+    list_push_front(&c->server->handshakes, &c->work);
+  } else {
+    list_push(&c->server->handshakes, &c->work);
+  }
+}
+
+void conn_want_output(struct conn *c) {
+  if (c->state != CONN_ENDING && !list_linked(&c->out)) {
+    list_push(&c->server->output, &c->out);
+  }
+}
+
+void conn_block(struct conn *c) {
+  if (c->state == CONN_ENDING) {
+    return;
+  }
+  list_remove(&c->work);
+  list_push(&c->server->blocked, &c->work);
+  server_tick_soon(c->server);
+}
+
+void server_tick_soon(struct server *s) {
+  if (!s->tick_armed) {
+    s->tick_armed = true;
+    wheel_arm(&s->core->wheel, s->tick_timer, s->core->now_ns + TICK_NS);
+  }
+}
+
+void conn_end(struct conn *c, enum mqtt_reason reason) {
+  if (c->state == CONN_ENDING) {
+    return;
+  }
+  list_remove(&c->work);
+  list_remove(&c->out);
+  list_push(&c->server->ending, &c->work);
+  c->state = CONN_ENDING;
+  c->reason = (u8)reason;
+}
+
+static void release_buffers(struct conn *c) {
+  struct server *s = c->server;
+  if (c->heavy != NULL) {
+    if (c->heavy->handshake != NULL) {
+      tls_handshake_abort(c->heavy->handshake);
+    }
+    pool_put(&s->heavies, c->heavy);
+  }
+  if (c->name != NULL) {
+    pool_put(&s->names, c->name);
+  }
+  if (c->record != NULL) {
+    mem_wipe(c->record, TLS_RECORD_MAX);
+    pool_put(&s->record_buffers, c->record);
+  }
+  if (c->packet != NULL) {
+    extent_put(&s->packets, c->packet, c->packet_len);
+  }
+  if (c->tls != NULL) {
+    tls_record_fini(c->tls, s->ciphers);
+    pool_put(&s->records, c->tls);
+  }
+}
+
+void conn_free(struct conn *c) {
+  struct server *s = c->server;
+  if (c->session != NULL) {
+    struct session *session = c->session;
+    c->session = NULL;
+    broker_detach(session, s->core->now_ns);
+  }
+  list_remove(&c->work);
+  list_remove(&c->out);
+  list_remove(&c->all);
+  release_buffers(c);
+  wheel_put(&s->core->wheel, c->timer);
+  struct server_listener *from = &s->listener[c->from - s->listener];
+  ASSERT(from->connections > 0);
+  ASSERT(s->stats.connections > 0);
+  from->connections--;
+  s->stats.connections--;
+  pool_put(&s->conns, c);
+}
+
+// [MQTT-3.1.2-24]: one and a half times the keep-alive without a packet.
+static u64 keep_alive_ns(const struct conn *c) {
+  return c->keep_alive_s == 0 ? U64_MAX : c->last_in_ns + c->keep_alive_s * SEC_NS * 3 / 2;
+}
+
+void conn_arm(struct conn *c) {
+  u64 next = MIN(c->deadline_ns, keep_alive_ns(c));
+  if (next < c->armed_ns) {  // a later one is found when the timer fires
+    c->armed_ns = next;
+    wheel_arm(&c->server->core->wheel, c->timer, next);
+  }
+}
+
+static void on_deadline(struct conn *c) {
+  struct server *s = c->server;
+  c->deadline_ns = U64_MAX;
+  if (c->state == CONN_OPEN) {  // it has waited for memory for too long
+    conn_end(c, MQTT_QUOTA_EXCEEDED);
+    return;
+  }
+  s->stats.connect_timeouts++;
+  server_log(s, c, "no CONNECT in time", bytes_of(NULL, 0));
+  conn_end(c, MQTT_SUCCESS);
+}
+
+static void on_tick(struct server *s) {
+  s->tick_armed = false;
+  for (struct link *l = list_pop(&s->blocked); l != NULL; l = list_pop(&s->blocked)) {
+    struct conn *c = CONTAINER_OF(l, struct conn, work);
+    c->last_in_ns = s->core->now_ns;  // it is we who are late
+    conn_want_input(c);
+  }
+}
+
+void conn_on_timer(struct core *core, u32 timer, void *owner) {
+  if (owner == core->server) {
+    on_tick(core->server);
+    return;
+  }
+  struct conn *c = owner;
+  ASSERT(c->timer == timer);
+  c->armed_ns = U64_MAX;
+  if (c->state == CONN_ENDING) {
+    return;
+  }
+  if (core->now_ns >= c->deadline_ns) {
+    on_deadline(c);
+  } else if (core->now_ns >= keep_alive_ns(c)) {
+    core->server->stats.keepalive_timeouts++;
+    conn_end(c, MQTT_KEEP_ALIVE_TIMEOUT);
+  } else {
+    conn_arm(c);
+  }
+}
+
+void server_log(struct server *s, const struct conn *c, const char *text, struct bytes detail) {
+  u64 now = s->core->now_ns;
+  if (now - s->log_since_ns >= SEC_NS) {
+    s->log_since_ns = now;
+    s->log_left = LOG_RATE;
+  }
+  if (s->log_left == 0) {
+    s->log_suppressed++;
+    return;
+  }
+  s->log_left--;
+  char line[400];
+  struct writer w = writer_init(span_of(line, sizeof line - 1));
+  if (s->log_suppressed > 0) {
+    fmt(&w, "(%u lines left out)\n", s->log_suppressed);
+    s->log_suppressed = 0;
+  }
+  if (c != NULL && c->tcp != NULL) {
+    struct tcp_peer p;
+    tcp_peer(c->tcp, &p);
+    fmt(&w, "%u.%u.%u.%u:%u on %u: ", p.address >> 24, p.address >> 16 & 255, p.address >> 8 & 255,
+        p.address & 255, p.port, p.local_port);
+  }
+  write_str(&w, text);
+  if (detail.len > 0) {
+    write_str(&w, ": ");
+    fmt_escaped(&w, bytes_sub(detail, 0, MIN(detail.len, (usize)64)));
+  }
+  w.err = ERR_OK;
+  line[w.pos++] = '\n';
+  plat_console(writer_bytes(&w));
+}

@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+// One connection, shared by server/*.c only.
+//
+// Bytes in: tcp's receive queue -> (a TLS record opened in place, or in a record buffer when it
+// lies across receive buffers) -> a packet decoded where it lies, or in an extent when it is not
+// whole. Nothing is taken out of tcp before it was used, so what we cannot take yet stays in the
+// peer's window.
+// Bytes out: the broker's stream is pulled straight into transmit buffers, never beyond tcp_room.
+//
+// I1  A conn is in the input list when bytes may be processed, in the output list when its session
+//     may have output, in the blocked list when a shortage keeps its next packet waiting; input
+//     and blocked exclude each other (they share `work`).
+// I2  Callbacks of tcp and broker only mark: a conn is freed by conn_free, called from the server's
+//     own stages, its timer, or tcp's `ended`, never while its packets are processed.
+// I3  An idle connection holds no buffer: record, packet, heavy and name are NULL.
+// I4  conn->tcp is NULL once tcp has let go of it; conn->session is NULL once detached.
+// I5  out_left and out_head follow the packets of the stream sent, so that a DISCONNECT is put
+//     between packets only.
+#pragma once
+#include "base/list.h"
+#include "loop/extent.h"
+#include "loop/fiber.h"
+#include "mqtt/encode.h"
+#include "server/server.h"
+#include "tls/record.h"
+
+#define LISTENERS 16u
+#define CONNECT_BYTES_MAX 100000u  // the largest CONNECT, as mosquitto's
+#define NAME_MAX_LEN 254u
+#define RECORD_BUFFERS 64u
+#define CIPHER_SLOTS 1024u
+#define SEC_NS 1000000000ull
+#define MS_NS 1000000ull
+
+enum conn_state {
+  CONN_HANDSHAKE,  // TLS: waiting for a ClientHello, an arena or the client's next flight
+  CONN_CONNECT,    // the first packet must be CONNECT [MQTT-3.1.0-1]
+  CONN_OPEN,
+  CONN_ENDING,  // in the ending list: freed in this turn's output stage
+};
+
+struct heavy {  // what a handshake needs while it is under way
+  struct tls_handshake *handshake;
+  u8 arena[TLS_ARENA_BYTES] ALIGNED(16);
+};
+struct conn_name {  // the certificate's common name, until CONNECT
+  u16 len;
+  u8 text[NAME_MAX_LEN];
+};
+
+struct server_listener {
+  struct server *server;
+  struct listener_config config;
+  u32 connections;
+};
+
+struct conn {
+  struct link work;  // input, handshake or blocked list
+  struct link out;   // output list
+  struct link all;
+  const struct server_listener *from;
+  struct server *server;
+  struct tcp_conn *tcp;
+  struct session *session;
+  struct tls_record *tls;  // once the handshake is done; NULL on plain listeners
+  struct heavy *heavy;
+  struct conn_name *name;
+  u8 *record;       // a record buffer, while its plaintext is processed
+  u8 *packet;       // an extent, while a packet is assembled
+  u64 last_in_ns;   // when a control packet last arrived: keep-alive
+  u64 deadline_ns;  // of the present stage; U64_MAX = none
+  u64 armed_ns;     // when the timer will fire
+  u32 timer;
+  u32 packet_len, packet_have;
+  u32 plain_off, plain_len;  // plaintext not yet used; offset into `record` or tcp's first piece
+  u32 record_len;            // record opened in place: consumed from tcp when its plaintext is used
+  u32 out_left;              // bytes of the packet going out that are still to come
+  u16 keep_alive_s;
+  u8 head_len;  // fixed header bytes that arrived before the rest
+  u8 head[MQTT_FIXED_MAX];
+  u8 out_head;   // 0 between packets, 1..4 = length bytes being sent, 5 = body
+  u8 state;      // enum conn_state
+  u8 version;    // enum mqtt_version, from CONNECT
+  u8 reason;     // why CONN_ENDING
+  u8 alert;      // TLS alert to end with
+  bool tls_due;  // this connection speaks TLS
+  bool fin;      // the peer has sent FIN
+  bool bulk;     // the last output was more than a small buffer
+};
+static_assert(sizeof(struct conn) <= 256, "an idle connection (DESIGN 3)");
+
+struct server {
+  struct core *core;
+  struct server_limits limits;
+  struct server_stats stats;
+  struct pool conns, records, heavies, names, record_buffers;
+  struct extent packets;
+  struct tls_cipher_cache *ciphers;
+  struct link input, output, blocked, handshakes, ending, all;
+  struct server_listener listener[LISTENERS];
+  u32 listener_count;
+  u32 tick_timer;
+  bool tick_armed;
+  bool draining;
+  struct fiber fiber;  // handshakes compute on their own stack, one at a time
+  struct span fiber_stack;
+  u64 log_since_ns;
+  u32 log_left, log_suppressed;
+};
+
+// --- conn.c: life
+struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp);
+// Ends the connection in this turn's output stage: DISCONNECT with `reason` where the version has
+// it and a packet boundary allows, close_notify, FIN. MQTT_SUCCESS: no DISCONNECT.
+void conn_end(struct conn *c, enum mqtt_reason reason);
+// At once, without a word (the peer is gone). Detaches the session: its will is due.
+void conn_free(struct conn *c);
+void conn_arm(struct conn *c);  // after deadline_ns or keep_alive_s changed
+void conn_on_timer(struct core *core, u32 timer, void *owner);
+void conn_want_input(struct conn *c);
+void conn_want_output(struct conn *c);
+void conn_block(struct conn *c);  // a shortage: tried again by the tick
+void server_tick_soon(struct server *s);
+// One line for the console, limited to 10 a second; conn may be NULL.
+void server_log(struct server *s, const struct conn *c, const char *text, struct bytes detail);
+
+// --- input.c
+// Processes what has arrived, within a budget. True when more could be done at once.
+bool conn_input(struct conn *c);
+
+// --- packet.c
+enum packet_use { PACKET_USED, PACKET_BLOCKED };
+// One whole control packet. BLOCKED: shortage, nothing was changed; offer it again later.
+enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet);
+
+// --- output.c
+enum output_end {
+  OUTPUT_DRY,      // nothing left, or no room: tcp or the broker will call
+  OUTPUT_MORE,     // this turn's share is used up
+  OUTPUT_STARVED,  // no transmit buffer
+};
+// Pulls from the session into transmit buffers, up to tcp's room and a share of the turn.
+enum output_end conn_output(struct conn *c);
+// Queues a few bytes of our own (a whole packet) as soon as possible; false when no buffer is left.
+bool conn_send(struct conn *c, struct bytes packet);
+// TLS: an alert, close_notify included; ignored without a buffer.
+void conn_send_alert(struct conn *c, u8 alert);
+void conn_send_key_update(struct conn *c);
+
+// --- handshake.c
+// Takes the handshake as far as the bytes there allow. False: no arena free, or no buffer; try
+// again later.
+bool conn_handshake(struct conn *c);
+// A ClientHello (or the next flight) is there.
+bool conn_handshake_ready(const struct conn *c);

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// TLS handshakes: an arena is taken when the ClientHello is complete, and given back when the
+// traffic secrets have been handed to the record layer. Until then the bytes wait in TCP.
+//
+// A step never waits in the middle, so one guarded stack a core serves all handshakes: the fiber
+// runs from its start to its end inside conn_handshake.
+#include "server/conn.h"
+
+#define HEAVY_TIMEOUT_NS (5 * SEC_NS)  // from the ClientHello to the client's Finished
+
+bool conn_handshake_ready(const struct conn *c) {
+  u32 there = tcp_readable(c->tcp);
+  if (c->heavy != NULL || there == 0) {
+    return there > 0;
+  }
+  u8 head[5] = {0};
+  u32 got = tcp_peek_copy(c->tcp, 0, span_of(head, sizeof head));
+  u32 len = (u32)head[3] << 8 | head[4];
+  // What is no handshake record goes to the library too: it knows the alert.
+  bool plausible = head[0] == 22 && len > 0 && len <= TLS_RECORD_CONTENT_MAX;
+  return got > 0 && (head[0] != 22 || (got == sizeof head && (!plausible || there >= 5 + len)));
+}
+
+static bool take_heavy(struct conn *c) {
+  struct server *s = c->server;
+  if (s->heavies.free_count == 0 || s->names.free_count == 0 || s->records.free_count == 0) {
+    return false;
+  }
+  c->heavy = pool_take_raw(&s->heavies);
+  c->heavy->handshake = NULL;
+  c->name = pool_take(&s->names);
+  c->deadline_ns = MIN(c->deadline_ns, s->core->now_ns + HEAVY_TIMEOUT_NS);
+  conn_arm(c);
+  struct plat_wall wall = plat_wall();
+  struct tls_time now = {.unix_s = wall.unix_ns / SEC_NS,
+                         .lower_unix_s = wall.lower_unix_ns / SEC_NS,
+                         .trusted = wall.quality >= CLOCK_RTC};
+  c->heavy->handshake = tls_handshake_begin(c->from->config.tls,
+                                            span_of(c->heavy->arena, sizeof c->heavy->arena), &now);
+  ASSERT(c->heavy->handshake != NULL);
+  return true;
+}
+
+static void give_heavy(struct conn *c) {
+  ASSERT(c->heavy->handshake == NULL);
+  pool_put(&c->server->heavies, c->heavy);
+  c->heavy = NULL;
+}
+
+static void done(struct conn *c) {
+  struct server *s = c->server;
+  struct tls_identity id;
+  c->tls = pool_take(&s->records);
+  ASSERT(c->tls != NULL || s->records.free_count == 0);
+  if (c->tls == NULL) {
+    tls_handshake_abort(c->heavy->handshake);
+    c->heavy->handshake = NULL;
+    give_heavy(c);
+    conn_end(c, MQTT_SUCCESS);
+    return;
+  }
+  tls_handshake_finish(c->heavy->handshake, c->tls, &id);
+  c->heavy->handshake = NULL;
+  give_heavy(c);
+  s->stats.handshakes_full += id.resumed ? 0 : 1;
+  s->stats.handshakes_resumed += id.resumed ? 1 : 0;
+  if (id.cn.len <= NAME_MAX_LEN) {
+    c->name->len = (u16)id.cn.len;
+    memcpy(c->name->text, id.text + id.cn.off, id.cn.len);
+  }
+  c->state = CONN_CONNECT;
+  c->deadline_ns = s->core->now_ns + s->limits.connect_timeout_ms * MS_NS;
+  conn_arm(c);
+}
+
+static void failed(struct conn *c) {
+  struct server *s = c->server;
+  struct tls_failure f = tls_handshake_failure(c->heavy->handshake);
+  s->stats.handshakes_failed++;
+  server_log(s, c, "TLS handshake failed", bytes_str(f.text));
+  tls_handshake_abort(c->heavy->handshake);
+  c->heavy->handshake = NULL;
+  give_heavy(c);
+  conn_end(c, MQTT_SUCCESS);
+}
+
+// One call of the library. False: nothing more can be done now.
+static bool step(struct conn *c) {
+  struct txbuf *b = txbuf_take(c->server->core->net, TXBUF_LARGE, TXBUF_DATA);
+  if (b == NULL) {
+    conn_block(c);
+    return false;
+  }
+  struct span in = tcp_peek(c->tcp);
+  u32 consumed = 0;
+  u32 produced = 0;
+  enum tls_step result = tls_handshake_step(c->heavy->handshake, span_bytes(in), &consumed,
+                                            span_of(b->data, b->cap), &produced);
+  ASSERT(consumed <= in.len);
+  ASSERT(produced <= b->cap);
+  if (consumed > 0) {
+    tcp_consume(c->tcp, consumed);
+  }
+  if (produced > 0) {
+    b->len = (u16)produced;
+    tcp_send(c->tcp, b);
+  } else {
+    txbuf_unref(c->server->core->net, b);
+  }
+  switch (result) {
+  case TLS_STEP_WANT_INPUT: return tcp_readable(c->tcp) > 0;
+  case TLS_STEP_WANT_OUTPUT: return true;
+  case TLS_STEP_DONE: done(c); return false;
+  case TLS_STEP_FAILED: failed(c); return false;
+  }
+  return false;
+}
+
+static void on_fiber(struct fiber *self, void *arg) {
+  struct conn *c = arg;
+  (void)self;
+  if (c->heavy == NULL && !take_heavy(c)) {
+    return;
+  }
+  while (step(c)) {
+  }
+}
+
+bool conn_handshake(struct conn *c) {
+  ASSERT(c->state == CONN_HANDSHAKE);
+  struct server *s = c->server;
+  if (!conn_handshake_ready(c)) {
+    if (c->fin) {
+      conn_end(c, MQTT_SUCCESS);
+    }
+    return true;
+  }
+  if (c->heavy == NULL && (s->heavies.free_count == 0 || s->names.free_count == 0)) {
+    return false;
+  }
+  fiber_start(&s->fiber, s->fiber_stack, on_fiber, c);
+  enum fiber_state end = fiber_resume(&s->fiber);
+  ASSERT(end == FIBER_DONE);
+  if (c->state == CONN_CONNECT && (tcp_readable(c->tcp) > 0 || c->fin)) {
+    conn_want_input(c);
+  } else if (c->state == CONN_HANDSHAKE && c->fin && tcp_readable(c->tcp) == 0) {
+    conn_end(c, MQTT_SUCCESS);
+  }
+  return true;
+}

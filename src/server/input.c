@@ -1,0 +1,297 @@
+// SPDX-License-Identifier: Apache-2.0
+// From tcp's receive queue to whole control packets. A slice is a contiguous piece of the MQTT
+// byte stream: tcp's first piece, or the plaintext of one TLS record.
+//
+// I6  A slice's bytes are given back (slice_used) only after the packets in them were dispatched or
+//     copied; with a shortage nothing is given back and the connection waits.
+// I7  One call works through at most INPUT_BYTES and INPUT_PACKETS, so that no connection starves
+//     the others.
+#include "server/conn.h"
+
+#define INPUT_BYTES 65536u
+#define INPUT_PACKETS 256u
+#define WAIT_MEMORY_NS (30 * SEC_NS)
+
+struct budget {
+  u32 bytes, packets;
+  bool blocked;
+};
+
+static void block(struct conn *c, struct budget *b) {
+  b->blocked = true;
+  if (c->state == CONN_OPEN && c->deadline_ns == U64_MAX) {
+    c->deadline_ns = c->server->core->now_ns + WAIT_MEMORY_NS;
+    conn_arm(c);
+  }
+}
+
+// --- TLS records
+
+static void opened(struct conn *c, enum tls_open result, u8 *base, struct span content) {
+  switch (result) {
+  case TLS_OPEN_DATA:
+    c->plain_off = (u32)(content.ptr - base);
+    c->plain_len = (u32)content.len;
+    return;
+  case TLS_OPEN_NOTHING: break;
+  case TLS_OPEN_KEY_UPDATE_REPLY: conn_send_key_update(c); break;
+  case TLS_OPEN_CLOSED:  // RFC 8446 6.1: nothing behind it counts
+  case TLS_OPEN_PEER_ALERT: conn_end(c, MQTT_SUCCESS); break;
+  case TLS_OPEN_FAILED:
+    c->alert = c->tls->alert;
+    c->server->stats.protocol_errors++;
+    conn_end(c, MQTT_SUCCESS);
+    break;
+  }
+}
+
+static void record_done(struct conn *c) {
+  if (c->record != NULL) {
+    mem_wipe(c->record, c->record_len);
+    pool_put(&c->server->record_buffers, c->record);
+    c->record = NULL;
+  } else if (c->record_len > 0) {
+    tcp_consume(c->tcp, c->record_len);
+  }
+  c->record_len = 0;
+}
+
+// Opens the next record if it is there as a whole. False: not there, or no buffer (then blocked).
+static bool open_record(struct conn *c, struct budget *b) {
+  u8 head[TLS_RECORD_HEAD];
+  if (tcp_peek_copy(c->tcp, 0, span_of(head, sizeof head)) < sizeof head) {
+    return false;
+  }
+  u32 len = tls_record_length(head);
+  if (len == 0) {
+    c->alert = tls_record_fault(head);
+    c->server->stats.protocol_errors++;
+    conn_end(c, MQTT_SUCCESS);
+    return false;
+  }
+  if (tcp_readable(c->tcp) < len) {
+    return false;
+  }
+  struct span first = tcp_peek(c->tcp);
+  struct span content = {NULL, 0};
+  u8 *base = first.ptr;
+  c->record_len = len;
+  if (first.len < len) {  // across receive buffers: into one of ours
+    c->record = pool_take_raw(&c->server->record_buffers);
+    if (c->record == NULL) {
+      c->record_len = 0;
+      block(c, b);
+      return false;
+    }
+    u32 got = tcp_peek_copy(c->tcp, 0, span_of(c->record, len));
+    ASSERT(got == len);
+    tcp_consume(c->tcp, len);
+    base = c->record;
+  }
+  enum tls_open result = tls_open(c->tls, c->server->ciphers, span_of(base, len), &content);
+  opened(c, result, base, content);
+  if (c->plain_len == 0) {
+    record_done(c);
+  }
+  return c->state != CONN_ENDING;
+}
+
+// --- slices
+
+static struct bytes next_slice(struct conn *c, struct budget *b) {
+  if (!c->tls_due) {
+    return span_bytes(tcp_peek(c->tcp));
+  }
+  while (c->plain_len == 0) {
+    if (!open_record(c, b)) {
+      return bytes_of(NULL, 0);
+    }
+  }
+  const u8 *base = c->record != NULL ? c->record : tcp_peek(c->tcp).ptr;
+  return bytes_of(base + c->plain_off, c->plain_len);
+}
+
+static void slice_used(struct conn *c, u32 len) {
+  if (!c->tls_due) {
+    if (len > 0) {
+      tcp_consume(c->tcp, len);
+    }
+    return;
+  }
+  ASSERT(len <= c->plain_len);
+  c->plain_off += len;
+  c->plain_len -= len;
+  if (c->plain_len == 0) {
+    record_done(c);
+  }
+}
+
+// --- packets
+
+static void protocol_error(struct conn *c, enum mqtt_reason reason) {
+  c->server->stats.protocol_errors++;
+  conn_end(c, reason);
+}
+
+// What of a fixed header can be refused before its packet is there. False: the connection ends.
+static bool header_allowed(struct conn *c, const struct mqtt_header *h) {
+  u32 total = h->header_len + h->remaining_len;
+  if (c->state == CONN_CONNECT && h->type != MQTT_CONNECT) {  // [MQTT-3.1.0-1]
+    server_log(c->server, c, "the first packet is no CONNECT", bytes_of(NULL, 0));
+    protocol_error(c, MQTT_PROTOCOL_ERROR);
+    return false;
+  }
+  if (total > (c->state == CONN_CONNECT ? CONNECT_BYTES_MAX : c->server->limits.packet_size_max)) {
+    protocol_error(c, MQTT_PACKET_TOO_LARGE);  // [MQTT-3.1.2-24] of our own CONNACK's maximum
+    return false;
+  }
+  return true;
+}
+
+static bool dispatch(struct conn *c, const struct mqtt_header *h, struct bytes packet,
+                     struct budget *b) {
+  if (conn_packet(c, h, packet) == PACKET_BLOCKED) {
+    block(c, b);
+    return false;
+  }
+  b->packets -= MIN(b->packets, 1u);
+  c->last_in_ns = c->server->core->now_ns;
+  if (c->state == CONN_OPEN) {
+    c->deadline_ns = U64_MAX;
+  }
+  return true;
+}
+
+// Reserves the whole packet at its fixed header (DESIGN 3). False: no memory now, or it ends.
+static bool assemble(struct conn *c, struct budget *b) {
+  struct mqtt_header h;
+  enum err e = mqtt_fixed_header(bytes_of(c->head, c->head_len), &h);
+  ASSERT(e == ERR_OK);
+  u32 total = h.header_len + h.remaining_len;
+  c->packet = extent_take(&c->server->packets, total);
+  if (c->packet == NULL) {
+    block(c, b);
+    return false;
+  }
+  c->packet_len = total;
+  c->packet_have = c->head_len;
+  memcpy(c->packet, c->head, c->head_len);
+  return true;
+}
+
+// Takes header bytes one by one until the header is whole. Returns bytes used.
+static u32 collect_head(struct conn *c, struct bytes slice) {
+  struct mqtt_header h;
+  u32 used = 0;
+  while (used < slice.len) {
+    ASSERT(c->head_len < sizeof c->head);
+    c->head[c->head_len++] = slice.ptr[used++];
+    enum err e = mqtt_fixed_header(bytes_of(c->head, c->head_len), &h);
+    if (e == ERR_OK) {
+      (void)header_allowed(c, &h);
+      return used;
+    }
+    if (e != ERR_SHORT) {
+      protocol_error(c, MQTT_MALFORMED_PACKET);
+      return used;
+    }
+  }
+  return used;
+}
+
+static bool head_whole(const struct conn *c) {
+  struct mqtt_header h;
+  return c->head_len > 0 && mqtt_fixed_header(bytes_of(c->head, c->head_len), &h) == ERR_OK;
+}
+
+// The packet that was begun in an earlier slice. Returns bytes used.
+static u32 go_on(struct conn *c, struct bytes slice, struct budget *b) {
+  u32 used = 0;
+  if (c->packet == NULL) {
+    used = head_whole(c) ? 0 : collect_head(c, slice);
+    if (c->state == CONN_ENDING || !head_whole(c) || !assemble(c, b)) {
+      return used;
+    }
+  }
+  u32 n = (u32)MIN((usize)(c->packet_len - c->packet_have), slice.len - used);
+  memcpy(c->packet + c->packet_have, slice.ptr + used, n);
+  c->packet_have += n;
+  used += n;
+  c->last_in_ns = c->server->core->now_ns;  // a slow line is not a silent one
+  if (c->packet_have < c->packet_len) {
+    return used;
+  }
+  struct mqtt_header h;
+  enum err e = mqtt_fixed_header(bytes_of(c->head, c->head_len), &h);
+  ASSERT(e == ERR_OK);
+  if (dispatch(c, &h, bytes_of(c->packet, c->packet_len), b)) {
+    extent_put(&c->server->packets, c->packet, c->packet_len);
+    c->packet = NULL;
+    c->packet_len = c->packet_have = 0;
+    c->head_len = 0;
+  }
+  return used;
+}
+
+// Packets that lie in the slice as a whole are decoded there. Returns bytes used.
+static u32 take_packets(struct conn *c, struct bytes slice, struct budget *b) {
+  u32 used = 0;
+  while (used < slice.len && !b->blocked && c->state != CONN_ENDING && b->packets > 0) {
+    struct bytes rest = bytes_skip(slice, used);
+    if (c->head_len > 0) {
+      used += go_on(c, rest, b);
+      continue;
+    }
+    struct mqtt_header h;
+    enum err e = mqtt_fixed_header(rest, &h);
+    if (e == ERR_MALFORMED) {
+      protocol_error(c, MQTT_MALFORMED_PACKET);
+      break;
+    }
+    if (e == ERR_OK && !header_allowed(c, &h)) {
+      break;
+    }
+    u32 total = e == ERR_OK ? h.header_len + h.remaining_len : U32_MAX;
+    if (total > rest.len) {
+      used += go_on(c, rest, b);
+      continue;
+    }
+    if (dispatch(c, &h, bytes_sub(rest, 0, total), b)) {
+      used += total;
+    }
+  }
+  return used;
+}
+
+bool conn_input(struct conn *c) {
+  struct budget b = {.bytes = INPUT_BYTES, .packets = INPUT_PACKETS};
+  ASSERT(c->tcp != NULL);
+  while ((c->state == CONN_CONNECT || c->state == CONN_OPEN) && b.packets > 0 && !b.blocked) {
+    struct bytes slice = next_slice(c, &b);
+    // A packet that is whole but was blocked waits without further bytes.
+    bool waiting = c->packet != NULL && c->packet_have == c->packet_len;
+    if (slice.len == 0 && !waiting) {
+      break;
+    }
+    u32 used = waiting ? go_on(c, bytes_of(slice.ptr, 0), &b) : take_packets(c, slice, &b);
+    slice_used(c, used);
+    if (used >= b.bytes) {
+      return c->state != CONN_ENDING;
+    }
+    b.bytes -= used;
+  }
+  if (c->state == CONN_ENDING) {
+    return false;
+  }
+  if (b.blocked) {
+    conn_block(c);
+    return false;
+  }
+  if (b.packets == 0) {
+    return true;
+  }
+  if (c->fin) {  // everything before the FIN has been used: gone without DISCONNECT, or after it
+    conn_end(c, MQTT_SUCCESS);
+  }
+  return false;
+}

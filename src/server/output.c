@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// From the broker's stream into transmit buffers: pulled straight into the page that tcp sends,
+// sealed there in place, one record a page. Nothing is pulled beyond tcp_room, so that what a slow
+// peer does not take stays a reference in its session's queue.
+#include "server/conn.h"
+
+#define OUTPUT_BYTES 65536u  // a turn and connection
+#define PIECE_MIN 128u       // less room than this is not worth a segment or a record
+
+// Follows packet boundaries of the stream (I5).
+static void track(struct conn *c, struct bytes sent) {
+  u32 pos = 0;
+  while (pos < sent.len) {
+    if (c->out_head == 5) {
+      u32 n = (u32)MIN((usize)c->out_left, sent.len - pos);
+      pos += n;
+      c->out_left -= n;
+    } else if (c->out_head == 0) {
+      c->out_head = 1;
+      c->out_left = 0;
+      pos++;
+      continue;
+    } else {
+      u8 byte = sent.ptr[pos++];
+      c->out_left |= (u32)(byte & 0x7f) << (7 * (c->out_head - 1));
+      c->out_head = (byte & 0x80) != 0 ? (u8)(c->out_head + 1) : 5;
+      ASSERT(c->out_head <= 5);
+    }
+    if (c->out_head == 5 && c->out_left == 0) {
+      c->out_head = 0;
+    }
+  }
+}
+
+// The broker's next bytes at `at`, as they go out. Returns wire bytes; 0 = dry.
+static u32 pull(struct conn *c, struct span at) {
+  u64 now = c->server->core->now_ns;
+  if (c->tls == NULL) {
+    u32 n = broker_pull(c->session, at, now);
+    track(c, bytes_of(at.ptr, n));
+    return n;
+  }
+  ASSERT(at.len > TLS_RECORD_OVERHEAD);
+  struct span content = span_of(at.ptr + TLS_RECORD_HEAD, at.len - TLS_RECORD_OVERHEAD);
+  u32 n = broker_pull(c->session, content, now);
+  if (n == 0) {
+    return 0;
+  }
+  ASSERT(n <= content.len);
+  track(c, bytes_of(content.ptr, n));
+  return tls_seal(c->tls, c->server->ciphers, at, n, TLS_CONTENT_DATA);
+}
+
+// Behind the last queued buffer, or into a fresh one. Returns wire bytes; 0 = dry; U32_MAX = no
+// buffer.
+static u32 put_piece(struct conn *c, u32 room) {
+  struct net *net = c->server->core->net;
+  struct txbuf *b = tcp_tail(c->tcp);
+  u32 least = PIECE_MIN + TLS_RECORD_OVERHEAD;
+  if (b != NULL && (u32)b->cap - b->off - b->len >= least) {
+    u32 at = (u32)b->off + b->len;
+    u32 n = pull(c, span_of(b->data + at, MIN(b->cap - at, room)));
+    if (n > 0) {
+      tcp_tail_commit(c->tcp, n);
+    }
+    return n;
+  }
+  b = txbuf_take(net, c->bulk ? TXBUF_LARGE : TXBUF_SMALL, TXBUF_DATA);
+  if (b == NULL) {
+    return U32_MAX;
+  }
+  b->len = (u16)pull(c, span_of(b->data, MIN((u32)b->cap, room)));
+  u32 n = b->len;
+  if (n > 0) {
+    tcp_send(c->tcp, b);
+  } else {
+    txbuf_unref(net, b);
+  }
+  return n;
+}
+
+enum output_end conn_output(struct conn *c) {
+  if (c->tcp == NULL || c->session == NULL || c->state != CONN_OPEN) {
+    return OUTPUT_DRY;
+  }
+  u32 total = 0;
+  while (broker_has_output(c->session)) {
+    u32 room = tcp_room(c->tcp);
+    u32 least = c->tls != NULL ? PIECE_MIN + TLS_RECORD_OVERHEAD : PIECE_MIN;
+    bool alone = tcp_unacked(c->tcp) == 0 && room > TLS_RECORD_OVERHEAD;  // a tiny window
+    if (room < least && !alone) {
+      return OUTPUT_DRY;  // tcp calls writable
+    }
+    if (total >= OUTPUT_BYTES) {
+      return OUTPUT_MORE;
+    }
+    if (c->tls != NULL && tls_write_wants_update(c->tls)) {
+      conn_send_key_update(c);
+    }
+    u32 n = put_piece(c, room);
+    if (n == U32_MAX) {
+      return OUTPUT_STARVED;
+    }
+    if (n == 0) {
+      break;
+    }
+    total += n;
+    c->bulk = total > TXBUF_SMALL / 2;
+  }
+  (void)broker_pull(c->session, span_of(NULL, 0), 0);  // pulled dry: wake us again
+  return OUTPUT_DRY;
+}
+
+static struct txbuf *control_buffer(const struct conn *c) {
+  bool open = c->tcp != NULL && (c->tls != NULL || !c->tls_due);
+  return open ? txbuf_take(c->server->core->net, TXBUF_SMALL, TXBUF_CONTROL) : NULL;
+}
+
+bool conn_send(struct conn *c, struct bytes packet) {
+  struct net *net = c->server->core->net;
+  struct txbuf *b = NULL;
+  if (packet.len + TLS_RECORD_OVERHEAD <= TXBUF_SMALL) {
+    b = control_buffer(c);
+  } else if (c->tcp != NULL) {
+    b = txbuf_take(net, TXBUF_LARGE, TXBUF_CONTROL);
+  }
+  if (b == NULL) {
+    return false;
+  }
+  ASSERT(packet.len + TLS_RECORD_OVERHEAD <= b->cap);
+  ASSERT(c->out_head == 0);
+  u32 off = c->tls != NULL ? TLS_RECORD_HEAD : 0;
+  memcpy(b->data + off, packet.ptr, packet.len);
+  b->len = (u16)packet.len;
+  if (c->tls != NULL) {
+    b->len = (u16)tls_seal(c->tls, c->server->ciphers, span_of(b->data, b->cap), (u32)packet.len,
+                           TLS_CONTENT_DATA);
+  }
+  tcp_send(c->tcp, b);
+  return true;
+}
+
+void conn_send_alert(struct conn *c, u8 alert) {
+  struct txbuf *b = c->tls != NULL ? control_buffer(c) : NULL;
+  if (b == NULL) {
+    return;
+  }
+  b->len = (u16)tls_seal_alert(c->tls, c->server->ciphers, span_of(b->data, b->cap), alert);
+  tcp_send(c->tcp, b);
+}
+
+void conn_send_key_update(struct conn *c) {
+  struct txbuf *b = control_buffer(c);
+  if (b == NULL) {
+    return;  // RFC 8446 4.6.3 asks for it before the next data: the next shortage-free turn's wants
+  }
+  b->len = (u16)tls_seal_key_update(c->tls, c->server->ciphers, span_of(b->data, b->cap), false);
+  tcp_send(c->tcp, b);
+}

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The server's memory, its listeners, what tcp and the broker call, and its two stages of a turn:
+// input (bounded work for each connection that has bytes), output (what the turn produced).
+#include "server/server.h"
+
+#include "loop/loop.h"
+#include "server/conn.h"
+
+// Established traffic comes first, then a bounded number of handshakes: about 0.25 ms each, and no
+// turn shall exceed 1 ms by much (DESIGN 3).
+#define HANDSHAKES_A_TURN 4u
+// What tls asks for, and what the sanitizers put on top.
+#define FIBER_STACK (TLS_HANDSHAKE_STACK_BYTES * 2 + POOL_REDZONE * 16384u)
+
+static u32 name_count(const struct server_limits *l) {
+  return l->handshakes + l->connections / 8;
+}
+
+u64 server_bytes(const struct server_limits *l) {
+  return sizeof(struct server) + pool_bytes(sizeof(struct conn), l->connections) +
+         pool_bytes(sizeof(struct tls_record), l->connections) +
+         pool_bytes(sizeof(struct heavy), l->handshakes) +
+         pool_bytes(sizeof(struct conn_name), name_count(l)) +
+         pool_bytes(TLS_RECORD_MAX, RECORD_BUFFERS) + tls_cipher_cache_bytes(CIPHER_SLOTS) +
+         extent_bytes((u32)(l->packet_bytes / EXTENT_PAGE)) + 8 * PLAT_PAGE;
+}
+
+// --- what tcp calls
+
+static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {
+  struct server_listener *l = listener_user;
+  bool full = l->config.max_connections != 0 && l->connections >= l->config.max_connections;
+  struct conn *c = full || l->server->draining ? NULL : conn_new(l, tcp);
+  if (c == NULL) {
+    l->server->stats.refused++;
+    return false;
+  }
+  *user = c;
+  return true;
+}
+
+static void on_readable(void *user, struct tcp_conn *tcp) {
+  struct conn *c = user;
+  ASSERT(c->tcp == tcp);
+  conn_want_input(c);
+}
+
+static void on_writable(void *user, struct tcp_conn *tcp) {
+  struct conn *c = user;
+  ASSERT(c->tcp == tcp);
+  conn_want_output(c);
+}
+
+static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
+  struct conn *c = user;
+  ASSERT(c->tcp == tcp);
+  if (why == TCP_END_FIN) {
+    c->fin = true;
+    conn_want_input(c);
+    return;
+  }
+  // What arrived before the reset still counts: a DISCONNECT there revokes the will.
+  if (c->state == CONN_CONNECT || c->state == CONN_OPEN) {
+    while (conn_input(c)) {
+    }
+  }
+  c->tcp = NULL;
+  conn_free(c);
+}
+
+static const struct tcp_listener_ops tcp_ops = {on_accept, on_readable, on_writable, on_ended};
+
+// --- what the broker calls
+
+static void on_wake(void *user) {
+  conn_want_output(user);
+}
+
+static void on_kick(void *user, enum mqtt_reason reason) {
+  struct conn *c = user;
+  c->session = NULL;
+  conn_end(c, reason);
+}
+
+static const struct broker_ops broker_calls = {.wake = on_wake, .kick = on_kick};
+
+// --- stages
+
+static bool run_input(struct core *core, void *ctx) {
+  (void)core;
+  struct server *s = ctx;
+  struct link again;
+  list_init(&again);
+  bool busy = !list_empty(&s->input);
+  for (struct link *l = list_pop(&s->input); l != NULL; l = list_pop(&s->input)) {
+    struct conn *c = CONTAINER_OF(l, struct conn, work);
+    if (conn_input(c) && !list_linked(&c->work)) {
+      list_push(&again, &c->work);
+    }
+  }
+  for (struct link *l = list_pop(&again); l != NULL; l = list_pop(&again)) {
+    list_push(&s->input, l);
+  }
+  for (u32 i = 0; i < HANDSHAKES_A_TURN; i++) {
+    struct link *l = list_pop(&s->handshakes);
+    if (l == NULL) {
+      break;
+    }
+    if (!conn_handshake(CONTAINER_OF(l, struct conn, work))) {
+      list_push_front(&s->handshakes, l);  // its turn comes when an arena is free
+      server_tick_soon(s);
+      break;
+    }
+    busy = true;
+  }
+  return busy;
+}
+
+static void finish(struct conn *c) {
+  if (c->tcp != NULL) {
+    bool told = c->version == MQTT_V5 && c->reason != MQTT_SUCCESS && c->out_head == 0;
+    if (told && (c->tls != NULL || !c->tls_due)) {
+      u8 bytes[8];
+      struct writer w = writer_init(span_of(bytes, sizeof bytes));
+      mqtt_encode_disconnect(&w, MQTT_V5, (enum mqtt_reason)c->reason, NULL);
+      ASSERT(w.err == ERR_OK);
+      (void)conn_send(c, writer_bytes(&w));
+    }
+    conn_send_alert(c, c->alert);
+    tcp_close(c->tcp);
+    c->tcp = NULL;
+  }
+  conn_free(c);
+}
+
+static bool run_output(struct core *core, void *ctx) {
+  (void)core;
+  struct server *s = ctx;
+  struct link again;
+  list_init(&again);
+  bool busy = !list_empty(&s->ending);
+  for (struct link *l = list_pop(&s->output); l != NULL; l = list_pop(&s->output)) {
+    struct conn *c = CONTAINER_OF(l, struct conn, out);
+    enum output_end end = conn_output(c);
+    if (end != OUTPUT_DRY && c->state != CONN_ENDING && !list_linked(&c->out)) {
+      list_push(&again, &c->out);
+    }
+    if (end == OUTPUT_STARVED) {
+      server_tick_soon(s);
+    }
+    busy |= end != OUTPUT_STARVED;
+  }
+  for (struct link *l = list_pop(&again); l != NULL; l = list_pop(&again)) {
+    list_push(&s->output, l);
+  }
+  for (struct link *l = list_pop(&s->ending); l != NULL; l = list_pop(&s->ending)) {
+    finish(CONTAINER_OF(l, struct conn, work));
+  }
+  return busy;
+}
+
+// --- start, listeners, end
+
+static bool make_pool(struct carve *carve, struct pool *p, const char *name, u32 size, u32 count) {
+  struct span memory = carve_take(carve, pool_bytes(size, count), 64);
+  if (memory.ptr == NULL) {
+    return false;
+  }
+  pool_init(p, name, memory, size, count);
+  return true;
+}
+
+static bool make_pools(struct server *s, struct carve *carve, const struct server_limits *l) {
+  u32 pages = (u32)(l->packet_bytes / EXTENT_PAGE);
+  struct span packets = carve_take(carve, extent_bytes(pages), 64);
+  struct span ciphers = carve_take(carve, tls_cipher_cache_bytes(CIPHER_SLOTS), 64);
+  s->fiber_stack = plat_stack(FIBER_STACK);
+  if (packets.ptr == NULL || ciphers.ptr == NULL || s->fiber_stack.ptr == NULL) {
+    return false;
+  }
+  extent_init(&s->packets, packets, pages);
+  s->ciphers = tls_cipher_cache_init(ciphers, CIPHER_SLOTS);
+  return make_pool(carve, &s->conns, "connections", sizeof(struct conn), l->connections) &&
+         make_pool(carve, &s->records, "tls connections", sizeof(struct tls_record),
+                   l->connections) &&
+         make_pool(carve, &s->heavies, "handshakes", sizeof(struct heavy), l->handshakes) &&
+         make_pool(carve, &s->names, "names", sizeof(struct conn_name), name_count(l)) &&
+         make_pool(carve, &s->record_buffers, "record buffers", TLS_RECORD_MAX, RECORD_BUFFERS);
+}
+
+enum err server_init(struct core *core, struct carve *carve, const struct server_limits *limits) {
+  ASSERT(core->net != NULL);
+  ASSERT(core->broker != NULL);
+  struct span memory = carve_take(carve, sizeof(struct server), 64);
+  if (memory.ptr == NULL) {
+    return ERR_NO_MEMORY;
+  }
+  struct server *s = (struct server *)(void *)memory.ptr;
+  *s = (struct server){.core = core, .limits = *limits};
+  struct link *heads[] = {&s->input, &s->output, &s->blocked, &s->handshakes, &s->ending, &s->all};
+  for (u32 i = 0; i < ARRAY_COUNT(heads); i++) {
+    list_init(heads[i]);
+  }
+  if (!make_pools(s, carve, limits)) {
+    return ERR_NO_MEMORY;
+  }
+  s->tick_timer = wheel_take(&core->wheel, TIMER_CONN, s);
+  if (s->tick_timer == WHEEL_NONE) {
+    return ERR_NO_MEMORY;
+  }
+  core->server = s;
+  core->on_timer[TIMER_CONN] = conn_on_timer;
+  broker_set_ops(core->broker, &broker_calls);
+  loop_stage(core, "server input", run_input, s);
+  loop_stage(core, "server output", run_output, s);
+  return ERR_OK;
+}
+
+enum err server_listen(struct server *s, const struct listener_config *config) {
+  if (s->listener_count == LISTENERS) {
+    return ERR_LIMIT;
+  }
+  struct server_listener *l = &s->listener[s->listener_count];
+  *l = (struct server_listener){.server = s, .config = *config};
+  TRY(tcp_listen(s->core->net, config->port, &tcp_ops, l));
+  if (config->tls != NULL) {
+    l->config.tls = tls_context_ref(config->tls);
+  }
+  s->listener_count++;
+  return ERR_OK;
+}
+
+const struct server_stats *server_stats(const struct server *s) {
+  return &s->stats;
+}
+
+bool server_drain(struct server *s) {
+  if (!s->draining) {
+    s->draining = true;
+    for (struct link *l = s->all.next; l != &s->all; l = l->next) {
+      conn_end(CONTAINER_OF(l, struct conn, all), MQTT_SERVER_SHUTTING_DOWN);
+    }
+  }
+  return s->stats.connections == 0;
+}
