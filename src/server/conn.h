@@ -74,18 +74,17 @@ struct conn {
   u32 packet_len, packet_have;
   u32 plain_off, plain_len;  // plaintext not yet used; offset into `record` or tcp's first piece
   u32 record_len;            // record opened in place: consumed from tcp when its plaintext is used
-  u32 out_left;              // bytes of the packet going out that are still to come
   u16 keep_alive_s;
   u8 head_len;  // fixed header bytes that arrived before the rest
   u8 head[MQTT_FIXED_MAX];
-  u8 out_head;   // 0 between packets, 1..4 = length bytes being sent, 5 = body
   u8 state;      // enum conn_state
   u8 version;    // enum mqtt_version, from CONNECT
   u8 reason;     // why CONN_ENDING
   u8 alert;      // TLS alert to end with
   bool tls_due;  // this connection speaks TLS
   bool fin;      // the peer has sent FIN
-  bool bulk;     // the last output was more than a small buffer
+  bool mid_packet;
+  bool bulk;  // the last output was more than a small buffer
 };
 static_assert(sizeof(struct conn) <= 256, "an idle connection (DESIGN 3)");
 

@@ -7,37 +7,12 @@
 #define OUTPUT_BYTES 65536u  // a turn and connection
 #define PIECE_MIN 128u       // less room than this is not worth a segment or a record
 
-// Follows packet boundaries of the stream (I5).
-static void track(struct conn *c, struct bytes sent) {
-  u32 pos = 0;
-  while (pos < sent.len) {
-    if (c->out_head == 5) {
-      u32 n = (u32)MIN((usize)c->out_left, sent.len - pos);
-      pos += n;
-      c->out_left -= n;
-    } else if (c->out_head == 0) {
-      c->out_head = 1;
-      c->out_left = 0;
-      pos++;
-      continue;
-    } else {
-      u8 byte = sent.ptr[pos++];
-      c->out_left |= (u32)(byte & 0x7f) << (7 * (c->out_head - 1));
-      c->out_head = (byte & 0x80) != 0 ? (u8)(c->out_head + 1) : 5;
-      ASSERT(c->out_head <= 5);
-    }
-    if (c->out_head == 5 && c->out_left == 0) {
-      c->out_head = 0;
-    }
-  }
-}
-
 // The broker's next bytes at `at`, as they go out. Returns wire bytes; 0 = dry.
 static u32 pull(struct conn *c, struct span at) {
   u64 now = c->server->core->now_ns;
   if (c->tls == NULL) {
     u32 n = broker_pull(c->session, at, now);
-    track(c, bytes_of(at.ptr, n));
+    c->mid_packet = broker_mid_packet(c->session);
     return n;
   }
   ASSERT(at.len > TLS_RECORD_OVERHEAD);
@@ -47,7 +22,7 @@ static u32 pull(struct conn *c, struct span at) {
     return 0;
   }
   ASSERT(n <= content.len);
-  track(c, bytes_of(content.ptr, n));
+  c->mid_packet = broker_mid_packet(c->session);
   return tls_seal(c->tls, c->server->ciphers, at, n, TLS_CONTENT_DATA);
 }
 
@@ -128,7 +103,7 @@ bool conn_send(struct conn *c, struct bytes packet) {
     return false;
   }
   ASSERT(packet.len + TLS_RECORD_OVERHEAD <= b->cap);
-  ASSERT(c->out_head == 0);
+  ASSERT(!c->mid_packet);
   u32 off = c->tls != NULL ? TLS_RECORD_HEAD : 0;
   memcpy(b->data + off, packet.ptr, packet.len);
   b->len = (u16)packet.len;

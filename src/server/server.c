@@ -118,7 +118,7 @@ static bool run_input(struct core *core, void *ctx) {
 
 static void finish(struct conn *c) {
   if (c->tcp != NULL) {
-    bool told = c->version == MQTT_V5 && c->reason != MQTT_SUCCESS && c->out_head == 0;
+    bool told = c->version == MQTT_V5 && c->reason != MQTT_SUCCESS && !c->mid_packet;
     if (told && (c->tls != NULL || !c->tls_due)) {
       u8 bytes[8];
       struct writer w = writer_init(span_of(bytes, sizeof bytes));

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "admin/limits.h"
+
+#include "base/fmt.h"
+
+#define CONNECT_TIMEOUT_MS 10000u
+// A connection, whole: tcp 384, server 192, tls 320, session 384 (the broker's share), three timers
+// 96, hash entries 64, name 32 - and as much again for red zones and rounding in test builds.
+#define CONNECTION_BYTES 1280u
+
+void limits_from_memory(u64 memory_len, struct limits *out) {
+  u64 part = memory_len / 64;
+  *out = (struct limits){.memory_len = memory_len};
+  // 32/64: sessions, subscriptions, messages, retained
+  broker_limits_default(&out->broker, 32 * part);
+  // 8/64: what a connection costs beside its session
+  u32 connections = (u32)MIN(8 * part / CONNECTION_BYTES, 1000000ull);
+  // 8/64: bytes on their way out; a tenth of the pages' number is small buffers for answers
+  u32 pages = (u32)(8 * part / (TXBUF_LARGE + 640));
+  out->net = (struct net_limits){.tcp_conns = connections,
+                                 .tcp_time_wait = MIN(connections, 16384u),
+                                 .txbuf_small = pages,
+                                 .txbuf_small_reserve = pages / 4,
+                                 .txbuf_large = pages,
+                                 .tx_slots = 1024};
+  // 4/64: packets being assembled; 4/64: handshakes under way
+  out->server = (struct server_limits){
+      .connections = connections,
+      .handshakes = (u32)MIN(MAX(4 * part / (TLS_ARENA_BYTES + 512), 4ull), 512ull),
+      .connect_timeout_ms = CONNECT_TIMEOUT_MS,
+      .packet_size_max = out->broker.packet_size_max,
+      .packet_bytes = 4 * part,
+  };
+  // one for each tcp connection, connection and session, and a few of the parts' own
+  out->timers = 2 * connections + out->broker.sessions + 256;
+  // contexts and the library's own state; what is left, 5/64, is slack for rounding
+  out->tls_heap_len = MAX((u64)TLS_HEAP_BYTES * 2, 1 * part);
+}
+
+void limits_print(const struct limits *l) {
+  char line[700];
+  u32 n = fmt_z(line, sizeof line,
+                "memory: %llu MiB = sessions and messages 1/2 (%u sessions, %u subscriptions, %u "
+                "retained, %llu MiB of messages)\n"
+                "        + connections 1/8 (%u) + transmit 1/8 (%u pages) + packets being "
+                "assembled 1/16 (%llu MiB)\n"
+                "        + handshakes 1/16 (%u at once) + TLS contexts %llu KiB + timers (%u) and "
+                "rounding\n",
+                (unsigned long long)(l->memory_len >> 20), l->broker.sessions,
+                l->broker.subscriptions, l->broker.retained,
+                (unsigned long long)(l->broker.message_bytes >> 20), l->server.connections,
+                l->net.txbuf_large, (unsigned long long)(l->server.packet_bytes >> 20),
+                l->server.handshakes, (unsigned long long)(l->tls_heap_len >> 10), l->timers);
+  plat_console(bytes_of(line, n));
+}

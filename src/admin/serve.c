@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "admin/serve.h"
+
+#include "base/fmt.h"
+
+#define SEC_NS 1000000000ull
+
+void say(const char *format, ...) {
+  char line[512];
+  struct writer w = writer_init(span_of(line, sizeof line - 1));
+  __builtin_va_list args;
+  __builtin_va_start(args, format);
+  fmt_v(&w, format, args);
+  __builtin_va_end(args);
+  line[w.pos++] = '\n';
+  plat_console(bytes_of(line, w.pos));
+}
+
+// --- configuration
+
+static void print_report(const struct config_report *r) {
+  static const char *const names[] = {"note", "warning", "error"};
+  for (u32 i = 0; i < MIN(r->count, CONFIG_PROBLEMS_MAX); i++) {
+    const struct config_problem *p = &r->problem[i];
+    if (p->line != 0) {
+      say("%s:%u: %s: %s", p->file, p->line, names[p->severity], p->text);
+    } else {
+      say("%s: %s: %s", p->file, names[p->severity], p->text);
+    }
+  }
+}
+
+const struct config *serve_config(void) {
+  static struct config config;
+  static struct config_report report;
+  struct plat_bundle bundle;
+  if (plat_bundles(&bundle, 1) == 0) {
+    say("no configuration: urMQTT answers ping and nothing else.");
+    say("  It wants urmqtt.conf with at least one `listener`, and the files it names: put them");
+    say("  into the image with `urmqtt-stamp`, or attach a volume labelled CIDATA or URMQTT.");
+    return NULL;
+  }
+  say("configuration: %s", bundle.name);
+  enum err e = config_parse(bundle.tar, &config, &report);
+  print_report(&report);
+  if (e != ERR_OK) {
+    say("configuration: %u errors; nothing of it is used. urMQTT answers ping and nothing else.",
+        report.error_count);
+    return NULL;
+  }
+  return &config;
+}
+
+void serve_limits(const struct config *c, struct limits *l) {
+  struct broker_limits *b = &l->broker;
+  b->session_inflight_max =
+      c->max_inflight_messages != 0 ? c->max_inflight_messages : b->session_inflight_max;
+  b->session_queued_max =
+      c->max_queued_messages != 0 ? c->max_queued_messages : b->session_queued_max;
+  b->packet_size_max = c->max_packet_size != 0 ? c->max_packet_size : b->packet_size_max;
+  b->keep_alive_max = (u16)MIN(c->max_keepalive, U16_MAX);
+  b->topic_alias_max = (u16)MIN(c->max_topic_alias, b->topic_alias_max);
+  b->retain_available = c->retain_available;
+  b->v4_expiry_s =
+      c->persistent_client_expiration_s != 0 ? c->persistent_client_expiration_s : U32_MAX;
+  l->server.packet_size_max = b->packet_size_max;
+}
+
+// --- TLS
+
+static bool has_tls(const struct config_listener *l) {
+  return l->certfile.len > 0 || l->keyfile.len > 0;
+}
+
+static const char *input_name(const struct config_listener *l, enum tls_input input,
+                              char buf[100]) {
+  struct bytes name = {NULL, 0};
+  switch (input) {
+  case TLS_INPUT_CERTIFICATE: name = l->certfile_name; break;
+  case TLS_INPUT_KEY: name = l->keyfile_name; break;
+  case TLS_INPUT_CA: name = l->cafile_name; break;
+  case TLS_INPUT_CRL: name = l->crlfile_name; break;
+  case TLS_INPUT_NONE: break;
+  }
+  if (name.len == 0) {
+    return "urmqtt.conf";
+  }
+  fmt_z(buf, 100, "%.*s", (int)name.len, (const char *)name.ptr);
+  return buf;
+}
+
+static void print_context(const struct config_listener *l, const struct tls_context *t) {
+  struct tls_context_info info;
+  tls_context_info(t, &info);
+  u64 now_s = plat_wall().unix_ns / SEC_NS;
+  u64 days =
+      info.certificate_not_after_s > now_s ? (info.certificate_not_after_s - now_s) / 86400 : 0;
+  say("listener %u: server key %s, certificate good for %llu days, %u CAs, %u revoked", l->port,
+      info.key_type, (unsigned long long)days, info.ca_count, info.revoked_count);
+}
+
+static struct tls_context *make_context(const struct config_listener *l, const u8 *ticket_key) {
+  struct plat_wall wall = plat_wall();
+  struct tls_time now = {.unix_s = wall.unix_ns / SEC_NS,
+                         .lower_unix_s = wall.lower_unix_ns / SEC_NS,
+                         .trusted = wall.quality >= CLOCK_RTC};
+  struct tls_config t = {.certificate = l->certfile,
+                         .key = l->keyfile,
+                         .ca = l->cafile,
+                         .crl = l->crlfile,
+                         .require_certificate = l->require_certificate,
+                         .tickets = true};
+  struct tls_problem problem = {.line = 0};
+  char name[100];
+  memcpy(t.ticket_key, ticket_key, sizeof t.ticket_key);
+  struct tls_context *context = tls_context_new(&t, &now, &problem);
+  mem_wipe(t.ticket_key, sizeof t.ticket_key);
+  if (context == NULL) {
+    say("%s:%u: error: %s (listener %u)", input_name(l, problem.input, name), problem.line,
+        problem.reason, l->port);
+    return NULL;
+  }
+  print_context(l, context);
+  return context;
+}
+
+bool serve_listeners(struct core *core, const struct config *c, bool listen) {
+  u8 ticket_key[TLS_TICKET_KEY_BYTES];
+  (void)plat_random(span_of(ticket_key, sizeof ticket_key));
+  bool good = true;
+  for (u32 i = 0; i < c->listener_count; i++) {
+    const struct config_listener *l = &c->listener[i];
+    struct listener_config config = {.port = l->port,
+                                     .allow_anonymous = l->allow_anonymous,
+                                     .identity_as_username = l->use_identity_as_username,
+                                     .max_connections = l->max_connections,
+                                     .max_qos = l->max_qos};
+    config.tls = has_tls(l) ? make_context(l, ticket_key) : NULL;
+    if (has_tls(l) && config.tls == NULL) {
+      good = false;
+      continue;
+    }
+    if (listen) {
+      enum err e = server_listen(core->server, &config);
+      if (e != ERR_OK) {
+        say("listener %u: error: %s", l->port, err_name(e));
+        good = false;
+      } else {
+        say("ready: %s on 0.0.0.0:%u%s", has_tls(l) ? "mqtts" : "mqtt", l->port,
+            l->require_certificate ? " (client certificate required)" : "");
+      }
+    }
+    if (config.tls != NULL) {
+      tls_context_unref(config.tls);
+    }
+  }
+  mem_wipe(ticket_key, sizeof ticket_key);
+  return good;
+}
+
+// --- addresses
+
+// The configured network of this NIC: by MAC, else the n-th of those without one.
+static const struct config_network *network_of(const struct config *c, u32 nic) {
+  struct plat_nic info;
+  plat_nic_info(nic, &info);
+  u32 unnamed = 0;
+  for (u32 i = 0; i < c->network_count; i++) {
+    const struct config_network *n = &c->network[i];
+    if (n->has_mac && memcmp(n->mac, info.mac, sizeof info.mac) == 0) {
+      return n;
+    }
+  }
+  for (u32 i = 0; i < c->network_count; i++) {
+    const struct config_network *n = &c->network[i];
+    if (!n->has_mac && unnamed++ == nic) {
+      return n;
+    }
+  }
+  return NULL;
+}
+
+void serve_addresses(struct core *core, const struct config *c) {
+  for (u32 i = 0; i < plat_nic_count(); i++) {
+    const struct config_network *n = c != NULL ? network_of(c, i) : NULL;
+    struct net_if_config config = {.dhcp = true};
+    if (n != NULL && !n->dhcp) {
+      config = (struct net_if_config){
+          .address = n->address, .prefix_len = n->prefix_len, .gateway = n->gateway};
+    }
+    enum err e = net_configure(core->net, i, &config);
+    if (e != ERR_OK) {
+      say("network %u: error: %s", i, err_name(e));
+    }
+  }
+}
+
+bool serve_watch(struct core *core, void *unused) {
+  static struct net_if_state known[PLAT_NIC_MAX];
+  (void)unused;
+  for (u32 i = 0; i < plat_nic_count(); i++) {
+    struct net_if_state s;
+    net_if_state(core->net, i, &s);
+    if (s.address != known[i].address || s.up != known[i].up) {
+      known[i] = s;
+      say("network %u: %u.%u.%u.%u/%u, gateway %u.%u.%u.%u, link %s", i, s.address >> 24,
+          s.address >> 16 & 255, s.address >> 8 & 255, s.address & 255, s.prefix_len,
+          s.gateway >> 24, s.gateway >> 16 & 255, s.gateway >> 8 & 255, s.gateway & 255,
+          s.up ? "up" : "down");
+    }
+  }
+  return false;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The wiring: which parts exist and in which order they start. Each platform calls urmqtt_main once
+// it is ready; it returns after a clean stop.
+#include "admin/serve.h"
+#include "loop/loop.h"
+
+#define DRAIN_NS 2000000000ull  // after the last DISCONNECT: time for its FIN to be acknowledged
+
+static struct core core;
+static u64 drained_ns;
+
+static void random_for_tls(struct span out) {
+  (void)plat_random(out);
+}
+
+// Parts in the order of a turn: receive, broker's slices, input, output, send (net_flush).
+static bool start(struct carve *carve, const struct limits *l) {
+  struct span timers = carve_take(carve, l->timers * sizeof(struct timer), 64);
+  struct span heap = carve_take(carve, l->tls_heap_len, 64);
+  if (timers.ptr == NULL || heap.ptr == NULL) {
+    return false;
+  }
+  tls_init(heap, random_for_tls);
+  core_init(&core, 0, (struct timer *)(void *)timers.ptr, l->timers);
+  if (net_init(&core, carve, &l->net) != ERR_OK ||
+      broker_init(&core, carve, &l->broker) != ERR_OK) {
+    return false;
+  }
+  loop_stage(&core, "broker", broker_stage, core.broker);
+  if (server_init(&core, carve, &l->server) != ERR_OK) {
+    return false;
+  }
+  loop_stage(&core, "net flush", net_flush, core.net);
+  return true;
+}
+
+static void warn_of_platform(void) {
+  u8 probe[8];
+  if (plat_random(span_of(probe, sizeof probe)) == ENTROPY_WEAK) {
+    say("warning: this machine has no good source of random numbers; keys made now are weak");
+  }
+  if (plat_wall().quality == CLOCK_UNSET) {
+    say("warning: the time is not known; expired certificates cannot be told from good ones");
+  }
+  say("live mode: sessions and retained messages live in RAM, and so do its promises");
+}
+
+// Once the platform asks for the end: connections are told, then the loop stops.
+static bool run_stop(struct core *c, void *unused) {
+  (void)unused;
+  if (!plat_stop_requested()) {
+    return false;
+  }
+  if (!server_drain(c->server)) {
+    return true;
+  }
+  if (drained_ns == 0) {
+    say("stopping: every client has been told");
+    drained_ns = c->now_ns;
+  }
+  if (net_stats(c->net)->tcp_open == 0 || c->now_ns - drained_ns > DRAIN_NS) {
+    c->stop = true;
+  }
+  return false;
+}
+
+static void print_end(void) {
+  const struct server_stats *s = server_stats(core.server);
+  const struct broker_stats *b = broker_stats(core.broker);
+  say("stopped: %llu connections, %llu publishes in, %llu out, %llu dropped, %llu protocol errors",
+      (unsigned long long)s->accepted, (unsigned long long)b->publish_received,
+      (unsigned long long)b->publish_sent, (unsigned long long)b->publish_dropped,
+      (unsigned long long)s->protocol_errors);
+}
+
+void urmqtt_main(void) {
+  struct carve carve;
+  struct limits limits;
+  bool check = strcmp(plat_command_line(), "check") == 0;
+  say("urMQTT " URMQTT_VERSION ", an MQTT broker that is the operating system");
+  carve_init(&carve);
+  limits_from_memory(carve.total_len, &limits);
+  const struct config *config = serve_config();
+  if (config != NULL) {
+    serve_limits(config, &limits);
+  }
+  if (!start(&carve, &limits)) {
+    plat_crash("E010", "This machine has too little memory for urMQTT: give it 64 MiB or more.");
+  }
+  if (check) {
+    bool good = config != NULL && serve_listeners(&core, config, false);
+    say(good ? "check: the configuration is good" : "check: the configuration is not good");
+    plat_end(good ? END_POWER_OFF : END_STOP);
+  }
+  limits_print(&limits);
+  say("TLS: %s", tls_describe_cpu());
+  warn_of_platform();
+  serve_addresses(&core, config);
+  if (config != NULL && !serve_listeners(&core, config, true)) {
+    say("warning: some listeners are missing, see above");
+  }
+  loop_stage(&core, "network watch", serve_watch, NULL);
+  loop_stage(&core, "stop", run_stop, NULL);
+  loop_run(&core);
+  print_end();
+}
