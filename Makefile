@@ -37,6 +37,7 @@ include tests/bench/crypto.mk
 include tests/system/tls.mk
 include src/boot/kernel.mk
 include image/image.mk
+include tests/qemu/qemu.mk
 
 # --- Hosted: a Linux process (clang, release) --------------------------------------------------------------------
 HOSTED_OPT := -O2 -fPIE -fstack-protector-strong -fvisibility=hidden -march=x86-64-v2 -DURMQTT_VERSION='"$(VERSION)"'

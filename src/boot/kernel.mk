@@ -28,13 +28,13 @@ kx_objects  := $(patsubst src/%,$(KX)/%.o,$(kx_core_src) $(kx_own_src) $(kx_asm_
 
 $(KX)/%.S.o: src/%.S
 	@mkdir -p $(@D)
-	$(CLANG) --target=x86_64-unknown-none-elf -Isrc -MMD -MP -g -c $< -o $@
+	@$(CLANG) --target=x86_64-unknown-none-elf -Isrc -MMD -MP -g -c $< -o $@
 $(KX)/tls/%.c.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
-	$(CLANG) $(CORE) $(BORINGSSL_INC) $(KX_FLAGS) $(KX_CFI) -c $< -o $@
+	@$(CLANG) $(CORE) $(BORINGSSL_INC) $(KX_FLAGS) $(KX_CFI) -c $< -o $@
 $(KX)/plat/metal/libc.c.o: src/plat/metal/libc.c
 	@mkdir -p $(@D)
-	$(CLANG) $(CORE) $(KX_FLAGS) $(KX_REGS) -c $< -o $@
+	@$(CLANG) $(CORE) $(KX_FLAGS) $(KX_REGS) -c $< -o $@
 # These two name the build; they are made again when it changes.
 $(KX)/plat/metal/start.c.o $(KX)/plat/metal/end.c.o $(KX)/plat/metal/clock.c.o: KX_DEFS += -DURMQTT_BUILD_ID='"$(BUILD_ID)"' \
   -DURMQTT_BUILD_TIME=$(SOURCE_DATE_EPOCH)ull
@@ -46,22 +46,22 @@ FORCE:
 .PHONY: FORCE
 $(KX)/%.c.o: src/%.c
 	@mkdir -p $(@D)
-	$(CLANG) $(CORE) $(KX_TARGET) -O2 $(KX_HARD) $(KX_DEFS) $(KX_CFI) $(KX_REGS) -c $< -o $@
+	@$(CLANG) $(CORE) $(KX_TARGET) -O2 $(KX_HARD) $(KX_DEFS) $(KX_CFI) $(KX_REGS) -c $< -o $@
 $(KX)/font.c: image/mkfont /usr/share/grub/unicode.pf2
 	@mkdir -p $(@D)
-	image/mkfont /usr/share/grub/unicode.pf2 >$@
+	@image/mkfont /usr/share/grub/unicode.pf2 >$@
 $(KX)/font.o: $(KX)/font.c
-	$(CLANG) $(CORE) $(KX_FLAGS) $(KX_CFI) $(KX_REGS) -c $< -o $@
+	@$(CLANG) $(CORE) $(KX_FLAGS) $(KX_CFI) $(KX_REGS) -c $< -o $@
 
 KX_LINK := -m elf_x86_64 -pie --no-dynamic-linker -z text -z norelro -z noexecstack --pack-dyn-relocs=relr --gc-sections \
            --build-id=none -T image/kernel-x86_64.ld
 $(KX)/urmqtt.full.elf: $(kx_objects) $(BORINGSSL_X86_LIB) image/kernel-x86_64.ld
-	$(LD) $(KX_LINK) -o $@ $(filter %.o %.a,$^)
+	@$(LD) $(KX_LINK) -o $@ $(filter %.o %.a,$^)
 # Without section headers: GRUB refuses any file with a relocation section, even an empty one. p_align 2 MiB: other
 # PVH loaders refuse less.
 $(KX)/urmqtt.elf: $(KX)/urmqtt.full.elf image/elf-align
-	$(OBJCOPY) --strip-all --strip-sections $< $@.tmp
-	image/elf-align $@.tmp
+	@$(OBJCOPY) --strip-all --strip-sections $< $@.tmp
+	@image/elf-align $@.tmp
 	@mv $@.tmp $@
 	@size=$$(stat -c %s $@); echo "kernel: $@, $$size bytes"; [ $$size -le 4194304 ] || { echo "kernel: over 4 MiB" >&2; exit 1; }
 x86_64: $(KX)/urmqtt.elf ## the kernel for x86_64
@@ -70,13 +70,13 @@ x86_64: $(KX)/urmqtt.elf ## the kernel for x86_64
 # The kernel's mem* under other names, beside the C library's: for the differential test and the bench.
 $(B)/test/arch/x86_64/mem_renamed.o: src/arch/x86_64/mem.S
 	@mkdir -p $(@D)
-	$(CLANG) '-DMEM_NAME(x)=our_##x' -MMD -MP -c $< -o $@
+	@$(CLANG) '-DMEM_NAME(x)=our_##x' -MMD -MP -c $< -o $@
 $(B)/test/arch/x86_64/mem_test: src/arch/x86_64/mem_test.c $(B)/test/arch/x86_64/mem_renamed.o
 	@mkdir -p $(@D)
-	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion -O1 -MF $@.d $(filter %.c %.o,$^) -lcmocka -o $@
+	@$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion -O1 -MF $@.d $(filter %.c %.o,$^) -lcmocka -o $@
 $(B)/bench/mem_bench: tests/bench/mem_bench.c $(B)/test/arch/x86_64/mem_renamed.o
 	@mkdir -p $(@D)
-	$(CLANG) $(HOST) -O2 -fno-builtin -MF $@.d $(filter %.c %.o,$^) -o $@
+	@$(CLANG) $(HOST) -O2 -fno-builtin -MF $@.d $(filter %.c %.o,$^) -o $@
 bench-mem: $(B)/bench/mem_bench ## cycles a call of the kernel's mem* and the C library's
 	@$(B)/bench/mem_bench
 .PHONY: bench-mem

@@ -106,6 +106,16 @@ static NOINLINE void smash(volatile u8 *p, u32 len) {
   }
 }
 
+static u32 other_type(const char *text) {
+  return (u32)strlen(text);
+}
+
+// Calls a function through a pointer of another type: the compiler's check must stop it.
+static void break_flow(void) {
+  void (*volatile wrong)(void) = (void (*)(void))(void *)(uptr)other_type;
+  wrong();
+}
+
 static void provoke(void) {
   const void *image = (const void *)(uptr)metal_boot->layout.image;
   volatile u32 zero = 0;
@@ -125,6 +135,9 @@ static void provoke(void) {
   if (metal_command_word("selftest-stack")) {
     overflow_stack(zero);
   }
+  if (metal_command_word("selftest-cfi")) {
+    break_flow();
+  }
   if (metal_command_word("selftest-canary")) {
     u8 small[16];
     smash(small, sizeof small + 32 + zero);
@@ -143,7 +156,8 @@ void selftest_main(void) {
   provoke();
   check(failures == 0, "all");
   plat_console(bytes_str(failures == 0 ? "selftest: ok\n" : "selftest: FAILED\n"));
-  plat_end(failures == 0 ? END_POWER_OFF : END_STOP);
+  bool off = failures == 0 && metal_command_word("selftest");
+  plat_end(off ? END_POWER_OFF : END_STOP);
 }
 
 // A kernel without src/main.c has nothing better to do.
