@@ -7,12 +7,11 @@ ISO_MARK := .disk/urmqtt-$(VERSION)
 GRUB_COMMON := part_gpt part_msdos iso9660 fat search search_fs_file normal configfile echo test sleep minicmd terminal \
                multiboot2 all_video
 iso_epoch = $(SOURCE_DATE_EPOCH)
-SLOT_LEN := 1048576
 
-# The place for the configuration: a header that build/tools/urmqtt-stamp finds in the ISO, and zeros.
-$(IMG)/config.slot: image/image.mk
+# The place for the configuration, empty; build/tools/urmqtt-stamp finds it in the ISO and fills it.
+$(IMG)/config.slot: $(B)/tools/urmqtt-stamp
 	@mkdir -p $(@D)
-	@{ printf 'URMQTT-CONFIG-SLOT-1\n'; head -c $(SLOT_LEN) /dev/zero; } | head -c $(SLOT_LEN) >$@
+	@$< --empty-slot $@
 $(IMG)/early.cfg: image/image.mk
 	@mkdir -p $(@D)
 	@printf 'search --no-floppy --file --set=root /%s\nset prefix=($$root)/boot/grub\n' $(ISO_MARK) >$@

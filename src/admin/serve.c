@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "admin/serve.h"
 
+#include "admin/slot.h"
 #include "base/fmt.h"
 
 #define SEC_NS 1000000000ull
+#define BUNDLES_MAX 8u
 
 void say(const char *format, ...) {
   char line[512];
@@ -30,11 +32,29 @@ static void print_report(const struct config_report *r) {
   }
 }
 
+// The first bundle that holds anything. What is not a slot (a directory made into an archive, an
+// archive given to the loader) is the archive itself; an empty slot is passed over.
+static bool find_bundle(struct plat_bundle *out) {
+  struct plat_bundle found[BUNDLES_MAX];
+  u32 count = plat_bundles(found, BUNDLES_MAX);
+  for (u32 i = 0; i < count; i++) {
+    *out = found[i];
+    enum err e = slot_payload(found[i].tar, &out->tar);
+    if (e == ERR_OK || e == ERR_UNSUPPORTED) {
+      return true;
+    }
+    if (e != ERR_NOT_FOUND) {
+      say("configuration: %s is damaged (%s) and not used", found[i].name, err_name(e));
+    }
+  }
+  return false;
+}
+
 const struct config *serve_config(void) {
   static struct config config;
   static struct config_report report;
   struct plat_bundle bundle;
-  if (plat_bundles(&bundle, 1) == 0) {
+  if (!find_bundle(&bundle)) {
     say("no configuration: urMQTT answers ping and nothing else.");
     say("  It wants urmqtt.conf with at least one `listener`, and the files it names: put them");
     say("  into the image with `urmqtt-stamp`, or attach a volume labelled CIDATA or URMQTT.");
