@@ -185,6 +185,9 @@ static void check_message(struct mclient *c, const char *topic, size_t topic_len
 static void answer(struct mclient *c, uint8_t first, uint16_t pid) {
   uint8_t b[4] = {first, 2, (uint8_t)(pid >> 8), (uint8_t)pid};
   mc_put(c, b, 4);
+  if (c->role != ROLE_MIX) {  // nobody else sends for these
+    mc_flush(c);
+  }
 }
 
 static void on_publish(struct mclient *c, const uint8_t *p, size_t head, size_t len) {
