@@ -277,6 +277,9 @@ void mc_poll(int timeout_ms) {
     if (c->stage != MC_DONE) {
       on_event(c, events[i].events);
     }
+    if (mc.eager && c->stage >= MC_CONNACK && c->stage != MC_DONE && c->out_len > c->out_pos) {
+      mc_flush(c);
+    }
   }
 }
 

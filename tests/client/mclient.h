@@ -31,6 +31,7 @@ struct mc_world {
   const char *source;  // first source address, or NULL
   int source_count;
   bool resume;
+  bool eager;          // answers leave at once, not when the program flushes
   SSL_CTX *tls;          // NULL = plain
   SSL_SESSION *session;  // last ticket, for resumption
   uint64_t failures, tls_done, tls_resumed;

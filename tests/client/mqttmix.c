@@ -378,6 +378,7 @@ int main(int argc, char **argv) {
   bool connected = wait_for(&ready_count, (uint32_t)opt.clients, 120);
   double at_connected = mc_now();
   bool mixed = connected && run_mix();
+  mc.eager = true;
   double at_mixed = mc_now();
   bool wills = mixed && run_wills(), retained = mixed && run_retained();
   printf(
