@@ -12,7 +12,6 @@
 #define IRQ_COM1 4u
 
 static u64 ticks_per_ms;  // of the one-shot timer; 0 with TSC deadlines
-static u64 halts;
 
 static void route(volatile u32 *ioapic, u32 irq) {
   struct acpi_line line = metal_acpi.isa[irq];
@@ -68,9 +67,13 @@ void plat_idle(u32 core, u64 deadline_ns) {
   if (!flushed) {
     deadline_ns = MIN(deadline_ns, now + CONSOLE_RETRY_NS);
   }
-  arm(deadline_ns);
-  halts++;
-  cpu_wait_for_interrupt();
+  u64 longest = metal_nic_arm(true);
+  if (longest != 0) {
+    deadline_ns = longest == U64_MAX ? deadline_ns : MIN(deadline_ns, now + longest);
+    arm(deadline_ns);
+    cpu_wait_for_interrupt();
+  }
+  metal_nic_arm(false);
 }
 
 void idle_for_ns(u64 ns) {

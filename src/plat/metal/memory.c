@@ -12,6 +12,7 @@
 
 #define WINDOW_LEN (16ull << 30)
 #define STACK_RESERVE_MAX (32ull << 20)
+#define DIRECT_LEN (64ull << 30)  // what boot maps there at most
 #define REGION_MIN (256u << 10)
 
 static struct boot_range range[BOOT_RANGE_MAX];
@@ -56,7 +57,10 @@ void frames_divide(void) {
 }
 
 u64 metal_phys_of(const void *at) {
-  u64 phys = 0;
+  u64 phys = (u64)(uptr)at - direct;
+  if (phys < DIRECT_LEN) {  // the usual case; unmapped holes in it belong to nobody
+    return phys;
+  }
   bool mapped = paging_lookup((u64)(uptr)at, &phys);
   ASSERT(mapped);
   return phys;

@@ -53,6 +53,9 @@ u32 metal_ecam(struct metal_ecam *out, u32 max);
 // --- Network glue (nic.c)
 
 void metal_nic_start(void);  // finds and starts the devices; called once before main
+// Before a halt (true): interrupts on; how long the halt may last: 0 = not at all, work is there.
+// After it (false): interrupts off, since the loop looks by itself.
+u64 metal_nic_arm(bool want);
 void metal_nic_describe(struct writer *out);  // lines for `diagnostics`: PCI devices, NICs
 
 // --- Start (called by boot)

@@ -8,6 +8,10 @@ WEAK void metal_nic_start(void) {}
 WEAK void metal_nic_describe(struct writer *out) {
   write_str(out, "network: no driver in this image\n");
 }
+WEAK u64 metal_nic_arm(bool want) {
+  (void)want;
+  return U64_MAX;
+}
 WEAK u32 plat_nic_count(void) {
   return 0;
 }

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// virtio over PCI (virtio 1.2, 4.1): modern devices by their capabilities, legacy ones (0.9.5, I/O
+// ports) where there are no capabilities. A transitional device is driven as a modern one.
+// Order of life: virtio_open → virtio_accept → virtio_queue … → virtio_start.
+#pragma once
+#include "dev/pci.h"
+#include "dev/virtqueue.h"
+
+#define VIRTIO_VENDOR 0x1af4u
+#define VIRTIO_F_ANY_LAYOUT (1ull << 27)
+#define VIRTIO_F_INDIRECT (1ull << 28)
+#define VIRTIO_F_EVENT_IDX (1ull << 29)
+#define VIRTIO_F_VERSION_1 (1ull << 32)
+#define VIRTIO_F_ACCESS_PLATFORM (1ull << 33)
+#define VIRTIO_F_ORDER_PLATFORM (1ull << 36)
+#define VIRTIO_F_RING_RESET (1ull << 40)
+
+struct virtio {
+  struct pci_dev pci;
+  const struct dma_ops *ops;
+  bool legacy;
+  bool interrupts;      // MSI-X works; else the driver must look by itself
+  u16 io;               // legacy: port of the registers
+  volatile u8 *common;  // modern
+  volatile u8 *notify;
+  volatile u8 *config;
+  u32 notify_len;
+  u32 config_len;
+  u32 notify_multiplier;
+  u32 notify_off[4];  // of each queue, bytes
+  u64 features;       // accepted
+};
+
+// Resets the device and reads what it offers. ERR_UNSUPPORTED: no usable registers; ERR_TIMEOUT: it
+// does not finish its reset; ERR_IO: legacy registers read as all ones.
+enum err virtio_open(struct virtio *v, const struct pci_dev *d, const struct dma_ops *ops,
+                     u64 *offered);
+// Accepts features (a subset of what was offered; VERSION_1 is added for modern devices) and turns
+// MSI-X on. ERR_UNSUPPORTED: the device refuses (virtio 1.2 3.1.1 step 6).
+enum err virtio_accept(struct virtio *v, u64 features, u64 msi_address, u32 msi_data);
+// Makes queue idx with at most size_max entries (a legacy device's size is fixed). indirect: give
+// it tables when the feature was accepted. ERR_UNSUPPORTED: no such queue; ERR_NO_MEMORY.
+enum err virtio_queue(struct virtio *v, u32 idx, u16 size_max, bool indirect, struct vq *out);
+void virtio_start(struct virtio *v);
+void virtio_notify(struct virtio *v, u32 idx);
+void virtio_fail(struct virtio *v);  // tells the device that it is given up
+// Device configuration; 0 beyond its end.
+u8 virtio_config8(const struct virtio *v, u32 off);
+u16 virtio_config16(const struct virtio *v, u32 off);

@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network half of plat.h: finds every virtio-net on PCI, keeps the receive buffers, turns
+// frames of the driver into those of the contract and back.
+//
+// I1  A buffer is in exactly one place: the free list, a device's ring, or with the program.
+// I2  Nothing here waits: full rings mean "not now", and the program asks again each turn.
+#include "base/assert.h"
+#include "dev/virtio_net.h"
+#include "plat/metal/parts.h"
+
+#define BUFS_MIN 768u
+#define BUFS_MAX 8192u
+#define RAM_SHARE 16u       // receive buffers take at most this part of the memory
+#define POLL_NS 1000000ull  // without interrupts: how long a halt may last
+
+struct nic {
+  struct virtio_net net;
+  struct rxbuf *bufs;
+  struct rxbuf *free;
+  u32 buf_count;
+};
+
+static struct pci pci;
+static struct pci_dev devices[PCI_DEVICES_MAX];
+static u32 device_count;
+static struct nic nics[PLAT_NIC_MAX];
+static u32 nic_count;
+static const struct dma_ops ops = {metal_dma, metal_phys_of, metal_map_mmio};
+
+static void start_pci(void) {
+  struct metal_ecam ecam = {0};
+  bool by_memory = metal_ecam(&ecam, 1) == 1 && ecam.segment == 0;
+  pci_init(&pci, &ops, by_memory ? ecam.base_phys : 0, by_memory ? ecam.bus_first : 0,
+           by_memory ? ecam.bus_last : 255);
+  device_count = pci_scan(&pci, devices, PCI_DEVICES_MAX);
+}
+
+static bool make_buffers(struct nic *n) {
+  u64 share = metal_boot->ram_bytes / RAM_SHARE / VIRTIO_NET_BUF;
+  n->buf_count = (u32)MIN(MAX(share, (u64)BUFS_MIN), (u64)BUFS_MAX);
+  struct span memory = metal_dma((usize)n->buf_count * VIRTIO_NET_BUF);
+  struct span heads = metal_dma((usize)n->buf_count * sizeof(struct rxbuf));
+  if (memory.len == 0 || heads.len == 0) {
+    return false;
+  }
+  n->net.rx_memory = memory.ptr;
+  n->bufs = (struct rxbuf *)(void *)heads.ptr;
+  for (u32 i = n->buf_count; i-- > 0;) {
+    n->bufs[i].id = i;
+    n->bufs[i].next = n->free;
+    n->free = &n->bufs[i];
+  }
+  return true;
+}
+
+static void refill(struct nic *n) {
+  while (n->free != NULL && virtio_net_rx_give(&n->net, n->free->id)) {
+    n->free = n->free->next;
+  }
+  virtio_net_rx_kick(&n->net);
+}
+
+static void start_nic(const struct pci_dev *d) {
+  struct nic *n = &nics[nic_count];
+  *n = (struct nic){0};
+  if (!make_buffers(n)) {
+    plat_console(BYTES_LIT("network: not enough memory for receive buffers\n"));
+    return;
+  }
+  struct metal_msi msi = metal_msi(0);
+  enum err e = virtio_net_open(&n->net, d, &ops, n->net.rx_memory, msi.address, msi.data);
+  if (e != ERR_OK) {
+    console_fmt("network: the device at %02x:%02x.%x does not start: %s\n", d->bus, d->dev, d->fn,
+                err_name(e));
+    return;
+  }
+  if ((n->net.mac[0] | n->net.mac[1] | n->net.mac[2] | n->net.mac[3] | n->net.mac[4] |
+       n->net.mac[5]) == 0) {
+    (void)plat_random(span_of(n->net.mac, 6));
+    n->net.mac[0] = (u8)((n->net.mac[0] & 0xfc) | 2);  // locally administered, unicast
+  }
+  nic_count++;
+  refill(n);
+}
+
+void metal_nic_start(void) {
+  start_pci();
+  for (u32 i = 0; i < device_count && nic_count < PLAT_NIC_MAX; i++) {
+    if (virtio_net_is(&devices[i])) {
+      start_nic(&devices[i]);
+    }
+  }
+  if (nic_count == 0) {
+    plat_console(BYTES_LIT("network: no virtio-net device found\n"));
+  }
+}
+
+void metal_nic_describe(struct writer *w) {
+  fmt(w, "pci: configuration by %s\n", pci.ecam_phys != 0 ? "memory" : "ports");
+  for (u32 i = 0; i < device_count; i++) {
+    pci_describe(&devices[i], w);
+  }
+  for (u32 i = 0; i < nic_count; i++) {
+    const struct virtio_net *n = &nics[i].net;
+    fmt(w, "network %u: virtio-net %s, %02x:%02x:%02x:%02x:%02x:%02x, MTU %u, link %s\n", i,
+        n->virtio.legacy ? "legacy" : "modern", n->mac[0], n->mac[1], n->mac[2], n->mac[3],
+        n->mac[4], n->mac[5], n->mtu, virtio_net_link(n) ? "up" : "down");
+    fmt(w, "network %u: interrupts %s, queues %u and %u, checksum %s, TSO %s, merged buffers %s\n",
+        i, n->virtio.interrupts ? "MSI-X" : "none (polled)", n->rx.size, n->tx.size,
+        n->tx_csum ? "yes" : "no", n->tx_tso4 ? "yes" : "no", n->mergeable ? "yes" : "no");
+  }
+}
+
+u32 plat_nic_count(void) {
+  return nic_count;
+}
+
+void plat_nic_info(u32 nic, struct plat_nic *out) {
+  ASSERT(nic < nic_count);
+  const struct virtio_net *n = &nics[nic].net;
+  *out = (struct plat_nic){.mtu = n->mtu,
+                           .link_up = virtio_net_link(n),
+                           .tx_csum = n->tx_csum,
+                           .tx_tso4 = n->tx_tso4,
+                           .tx_tso6 = n->tx_tso6};
+  memcpy(out->mac, n->mac, sizeof out->mac);
+}
+
+static struct rxbuf *chain_of(struct nic *n, u32 nic, const struct virtio_net_rx *f) {
+  u32 frame_len = 0;
+  for (u32 i = 0; i < f->count; i++) {
+    struct rxbuf *b = &n->bufs[f->buf[i]];
+    u32 off = i == 0 ? f->first_off : 0;
+    b->next = i + 1 < f->count ? &n->bufs[f->buf[i + 1]] : NULL;
+    b->data = n->net.rx_memory + (usize)f->buf[i] * VIRTIO_NET_BUF + off;
+    b->len = f->len[i];
+    b->nic = (u8)nic;
+    frame_len += f->len[i];
+  }
+  struct rxbuf *first = &n->bufs[f->buf[0]];
+  first->frame_len = frame_len;
+  first->frame_gso_size = f->gso_size;
+  first->frame_csum = f->csum_good ? RX_CSUM_GOOD : RX_CSUM_UNKNOWN;
+  return first;
+}
+
+static void put_back(struct nic *n, u32 buf) {
+  ASSERT(buf < n->buf_count);
+  n->bufs[buf].next = n->free;
+  n->free = &n->bufs[buf];
+}
+
+u32 plat_rx(u32 core, u32 nic, struct rxbuf *frames[], u32 max) {
+  ASSERT(core == 0);
+  ASSERT(nic < nic_count);
+  struct nic *n = &nics[nic];
+  struct virtio_net_rx f;
+  u32 drop = 0;
+  u32 got = 0;
+  while (got < max && virtio_net_rx_take(&n->net, &f, &drop)) {
+    for (u32 i = 0; i < drop; i++) {
+      put_back(n, f.buf[i]);
+    }
+    if (f.count != 0) {
+      frames[got++] = chain_of(n, nic, &f);
+    }
+  }
+  refill(n);
+  return got;
+}
+
+void plat_rx_release(u32 core, struct rxbuf *chain) {
+  ASSERT(core == 0);
+  while (chain != NULL) {
+    struct rxbuf *next = chain->next;
+    ASSERT(chain->nic < nic_count);
+    put_back(&nics[chain->nic], chain->id);
+    chain = next;
+  }
+}
+
+u32 plat_tx(u32 core, u32 nic, const struct tx_frame *frames, u32 count) {
+  static const u8 gso_of[] = {[GSO_NONE] = 0, [GSO_TCP4] = 1, [GSO_TCP6] = 4};
+  ASSERT(core == 0);
+  ASSERT(nic < nic_count);
+  struct virtio_net *n = &nics[nic].net;
+  u32 taken = 0;
+  for (; taken < count; taken++) {
+    const struct tx_frame *f = &frames[taken];
+    ASSERT(f->part_count <= PLAT_TX_PARTS);
+    struct vq_part parts[PLAT_TX_PARTS];
+    for (u32 i = 0; i < f->part_count; i++) {
+      parts[i] = (struct vq_part){metal_phys_of(f->part[i].ptr), (u32)f->part[i].len, false};
+    }
+    struct virtio_net_tx t = {.parts = parts,
+                              .count = f->part_count,
+                              .csum_start = f->csum_start,
+                              .csum_offset = f->csum_offset,
+                              .gso = gso_of[f->gso],
+                              .gso_size = f->gso_size,
+                              .token = f->token};
+    if (!virtio_net_tx_add(n, &t)) {
+      break;
+    }
+  }
+  virtio_net_tx_kick(n);
+  return taken;
+}
+
+u32 plat_tx_done(u32 core, u32 nic, void *tokens[], u32 max) {
+  ASSERT(core == 0);
+  ASSERT(nic < nic_count);
+  u32 got = 0;
+  while (got < max && virtio_net_tx_done(&nics[nic].net, &tokens[got])) {
+    got++;
+  }
+  return got;
+}
+
+u64 metal_nic_arm(bool want) {
+  u64 longest = U64_MAX;
+  for (u32 i = 0; i < nic_count; i++) {
+    if (want) {
+      refill(&nics[i]);
+    }
+    if (virtio_net_arm(&nics[i].net, want)) {
+      longest = 0;
+    } else if (!nics[i].net.virtio.interrupts) {
+      longest = MIN(longest, POLL_NS);
+    }
+  }
+  return longest;
+}
