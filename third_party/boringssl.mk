@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Builds BoringSSL for one target: make -f third_party/boringssl.mk B=build TARGET=x86_64|aarch64|asan. Called by
+# Builds BoringSSL for one target: make -f third_party/boringssl.mk B=build TARGET=x86_64|aarch64|asan|fuzz. Called by
 # third_party.mk once the source is there, because the list of files comes out of the source tree itself.
 #
 # Flags and their reasons: docs/adr/0003-boringssl-own-record-layer.md. The x86_64 objects go into the kernel and into
@@ -38,8 +38,10 @@ HEADERS := -isystem /usr/aarch64-linux-gnu/include
 FREESTANDING := -ffreestanding
 else ifeq ($(TARGET),asan)
 COMMON += -fno-omit-frame-pointer -fsanitize=address
+else ifeq ($(TARGET),fuzz)
+COMMON += -fno-omit-frame-pointer -fsanitize=address,fuzzer-no-link
 else
-$(error TARGET is x86_64, aarch64 or asan, not '$(TARGET)')
+$(error TARGET is x86_64, aarch64, asan or fuzz, not '$(TARGET)')
 endif
 CXX_HEADERS := -nostdinc++ -isystem $(firstword $(wildcard /usr/include/c++/12 /usr/include/c++/*)) \
                -isystem $(firstword $(wildcard /usr/include/x86_64-linux-gnu/c++/12 /usr/include/x86_64-linux-gnu/c++/*))

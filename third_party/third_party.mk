@@ -5,6 +5,8 @@
 BORINGSSL_X86_LIB   := $(B)/third_party/x86_64/libboringssl.a
 BORINGSSL_ARM_LIB   := $(B)/third_party/aarch64/libboringssl.a
 BORINGSSL_ASAN_LIB  := $(B)/third_party/asan/libboringssl.a
+# asan with the fuzzers' edge counters: for what fuzzes through the library.
+BORINGSSL_FUZZ_LIB  := $(B)/third_party/fuzz/libboringssl.a
 SQLITE_X86_LIB      := $(B)/third_party/x86_64/libsqlite.a
 SQLITE_ASAN_LIB     := $(B)/third_party/asan/libsqlite.a
 # -idirafter: core code, compiled without a C library's headers, finds the few that BoringSSL's headers name in
@@ -33,8 +35,9 @@ $(B)/third_party/%/libboringssl.a: $(BORINGSSL_STAMP) third_party/boringssl.mk t
 	+@$(MAKE) --no-print-directory -f third_party/boringssl.mk B=$(B) TARGET=$* CLANG=$(CLANG) AR=$(AR)
 
 third-party: $(BORINGSSL_X86_LIB) $(BORINGSSL_ASAN_LIB) $(SQLITE_X86_LIB) $(SQLITE_ASAN_LIB) ## fetch, check and build BoringSSL and SQLite
+third-party-fuzz: $(BORINGSSL_FUZZ_LIB) ## BoringSSL with the fuzzers' counters
 third-party-aarch64: $(BORINGSSL_ARM_LIB) ## BoringSSL for aarch64 (needs libc6-dev-arm64-cross's headers)
-.PHONY: third-party third-party-aarch64
+.PHONY: third-party third-party-fuzz third-party-aarch64
 
 # --- SQLite: the amalgamation is made from Debian's source tree by the project's own generator (tclsh), then built
 # without an operating system layer: our VFS comes with the disk (SQLITE_OS_OTHER). The heap is one fixed block

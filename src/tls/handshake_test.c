@@ -462,6 +462,16 @@ static void nothing_is_consumed_behind(void **state) {
   tls_context_unref(context);
 }
 
+static void without_tickets(void **state) {
+  (void)state;
+  SSL_SESSION_free(test_session);
+  test_session = NULL;
+  struct tls_context *context = test_context((struct test_server){.no_tickets = true});
+  assert_int_equal(shake(context, good_client).step, TLS_STEP_DONE);
+  assert_null(test_session);
+  tls_context_unref(context);
+}
+
 // --- Configurations that are refused
 
 static void problems(void **state) {
@@ -571,6 +581,7 @@ int main(void) {
       cmocka_unit_test(damaged_at_every_byte),
       cmocka_unit_test(allocation_refused),
       cmocka_unit_test(nothing_is_consumed_behind),
+      cmocka_unit_test(without_tickets),
       cmocka_unit_test(problems),
       cmocka_unit_test(key_with_parameters),
       cmocka_unit_test(context_without_memory),
