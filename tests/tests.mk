@@ -34,4 +34,7 @@ $(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORIN
 unit: $(test_bins) ## build and run every unit test under ASan and UBSan
 	@tests/run_units $(test_bins)
 fuzz-build: $(fuzz_bins) ## build every fuzz target
-.PHONY: unit fuzz-build
+FUZZ_SECONDS ?= 5
+fuzz: $(fuzz_bins) ## run every fuzz target, corpus first, then FUZZ_SECONDS of new inputs each
+	@tests/run_fuzz $(FUZZ_SECONDS) $(fuzz_bins)
+.PHONY: unit fuzz-build fuzz
