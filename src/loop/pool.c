@@ -47,20 +47,33 @@ void pool_init(struct pool *p, const char *name, struct span memory, u32 object_
                      .stride = stride_of(object_size),
                      .object_size = object_size,
                      .count = count,
+                     .free_count = count,
                      .free_low = count,
                      .free_head = POOL_NONE,
                      .free_tail = POOL_NONE};
   p->state = p->base + (usize)p->stride * count;
   memset(p->state, POOL_FREE, count);
-  for (u32 i = 0; i < count; i++) {
-    link_free(p, POOL_REDZONE != 0 ? i : count - 1 - i);
-    MEM_POISON(p->base + (usize)i * p->stride, POOL_REDZONE != 0 ? p->stride : 0);
+  MEM_POISON(p->base, POOL_REDZONE != 0 ? (usize)p->stride * count : 0);
+}
+
+// Index of a free object, off its list; POOL_NONE when all are taken. Used ones come first (warm),
+// in sanitizer builds fresh ones (a longer quarantine).
+static u32 next_free(struct pool *p) {
+  bool fresh = p->fresh < p->count && (POOL_REDZONE != 0 || p->free_head == POOL_NONE);
+  if (fresh) {
+    return p->fresh++;
   }
-  ASSERT(p->free_count == count);
+  u32 index = p->free_head;
+  if (index != POOL_NONE) {
+    MEM_UNPOISON(next_of(p, index), sizeof(u32));
+    p->free_head = *next_of(p, index);
+    p->free_tail = p->free_head == POOL_NONE ? POOL_NONE : p->free_tail;
+  }
+  return index;
 }
 
 void *pool_take_raw(struct pool *p) {
-  u32 index = p->free_head;
+  u32 index = next_free(p);
   if (index == POOL_NONE) {
     ASSERT(p->free_count == 0);
     return NULL;
@@ -68,11 +81,6 @@ void *pool_take_raw(struct pool *p) {
   ASSERT(p->state[index] == POOL_FREE);
   u8 *object = p->base + (usize)index * p->stride;
   MEM_UNPOISON(object, p->object_size);
-  MEM_UNPOISON(object, sizeof(u32));
-  p->free_head = *next_of(p, index);
-  if (p->free_head == POOL_NONE) {
-    p->free_tail = POOL_NONE;
-  }
   p->state[index] = POOL_TAKEN;
   p->free_count--;
   p->free_low = MIN(p->free_low, p->free_count);

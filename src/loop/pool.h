@@ -7,6 +7,8 @@
 //     free, foreign pointer).
 // I3  Free objects link by index; in sanitizer builds their contents are poisoned, a red zone
 //     stands behind each, and the free list is a queue, so that reuse comes as late as possible.
+// I4  Objects that were never taken are no list: start costs nothing, and memory that a quiet
+//     machine does not need is never touched.
 #pragma once
 #include "base/bytes.h"
 
@@ -19,6 +21,7 @@ struct pool {
   u32 count;
   u32 free_count;
   u32 free_low;  // fewest ever free: printed by diagnostics
+  u32 fresh;     // objects from here on were never taken: their memory is untouched
   u32 free_head;
   u32 free_tail;
 };

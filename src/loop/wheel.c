@@ -67,22 +67,24 @@ void wheel_init(struct wheel *w, struct timer *timers, u32 count, u64 now_ns) {
   for (u32 l = 0; l < WHEEL_LEVELS; l++) {
     w->occupied[l] = 0;
   }
-  for (u32 i = 0; i < count; i++) {
-    timers[i] = (struct timer){
-        .next = i + 1 < count ? i + 1 : WHEEL_NONE, .prev = WHEEL_NONE, .slot = WHEEL_NONE};
-  }
-  w->free_head = 0;
+  w->free_head = WHEEL_NONE;
+  w->fresh = 0;
 }
 
 u32 wheel_take(struct wheel *w, u32 kind, void *owner) {
   u32 id = w->free_head;
-  if (id == WHEEL_NONE) {
+  if (id == WHEEL_NONE && w->fresh == w->count) {
     return WHEEL_NONE;
+  }
+  if (id == WHEEL_NONE) {
+    id = w->fresh++;
+    w->timers[id].slot = WHEEL_NONE;
+  } else {
+    w->free_head = w->timers[id].next;
   }
   struct timer *t = &w->timers[id];
   ASSERT(t->slot == WHEEL_NONE);
-  w->free_head = t->next;
-  t->next = WHEEL_NONE;
+  t->next = t->prev = WHEEL_NONE;
   t->kind = kind;
   t->owner = owner;
   return id;

@@ -32,6 +32,7 @@ struct wheel {
   struct timer *timers;
   u32 count;
   u32 free_head;
+  u32 fresh;  // timers from here on were never taken
   u32 armed_count;
   u64 now;                     // last tick processed
   u64 occupied[WHEEL_LEVELS];  // bit s: slot s of that level holds timers
