@@ -35,6 +35,7 @@ include tests/wycheproof/wycheproof.mk
 include tests/bench/bench.mk
 include tests/bench/crypto.mk
 include tests/system/tls.mk
+include tests/system/system.mk
 include src/boot/kernel.mk
 include image/image.mk
 include tests/qemu/qemu.mk

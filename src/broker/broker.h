@@ -72,7 +72,8 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
                                    struct bytes packet, const struct broker_identity *id,
                                    u64 now_ns, struct session **out, u16 *keep_alive_s);
 // The others return 0 or the reason to disconnect with. `packet` is the whole packet that the
-// struct's parts refer to.
+// struct's parts refer to. MQTT_SERVER_BUSY of a publish: no memory for the message now, nothing
+// has changed; the same packet may be offered again, and its connection is not read until then.
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
                                    struct bytes packet, u64 now_ns);
 enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const struct mqtt_ack *a,

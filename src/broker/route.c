@@ -84,13 +84,12 @@ static enum mqtt_reason accept(struct session *s, const struct mqtt_publish *p, 
                                struct bytes topic, u64 now_ns) {
   struct broker *b = s->broker;
   u32 refused = 0;
-  if (p->retain && p->payload.len == 0) {
-    retained_clear(b, topic);
-  }
   struct message *m = make_message(b, p, packet, topic, now_ns);
   if (m == NULL) {
-    b->stats.publish_dropped++;
-    return MQTT_QUOTA_EXCEEDED;
+    return MQTT_SERVER_BUSY;  // nothing has changed: the server offers the packet again
+  }
+  if (p->retain && p->payload.len == 0) {
+    retained_clear(b, topic);
   }
   bool kept = !p->retain || p->payload.len == 0 || retained_set(b, m, p->qos);
   u32 taken = route(b, m, p->qos, p->retain, s, &refused);
@@ -171,8 +170,8 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
       }
     }
   }
-  if (p->qos == 0) {
-    return MQTT_SUCCESS;
+  if (p->qos == 0 || reason == MQTT_SERVER_BUSY) {
+    return reason == MQTT_SERVER_BUSY ? reason : MQTT_SUCCESS;
   }
   // 3.1.1 has no reason to send: acknowledged all the same, as mosquitto does for a denied one.
   bool sent = session_control(s, p->qos == 1 ? MQTT_PUBACK : MQTT_PUBREC, p->packet_id,

@@ -25,7 +25,8 @@ struct tcp_listener_ops {
   bool (*accept)(void *listener_user, struct tcp_conn *conn, void **user);
   // In-order bytes are waiting (also again after a partial tcp_consume once more arrive).
   void (*readable)(void *user, struct tcp_conn *conn);
-  // Room grew from below to at least TCP_ROOM_LOW after tcp_room had answered less.
+  // There is room again after tcp_room had answered less than TCP_ROOM_LOW: that much, or any at
+  // all with everything acknowledged (a peer with a tiny window).
   void (*writable)(void *user, struct tcp_conn *conn);
   // The receive side ended (FIN) or the connection died. After FIN the owner may still send and
   // must tcp_close; after the other ends `conn` is invalid when this returns. Called once for FIN

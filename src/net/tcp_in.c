@@ -118,8 +118,14 @@ static void update_window(struct net *net, struct tcp_conn *c, const struct segm
   }
 }
 
+// A peer with a window below TCP_ROOM_LOW, or a congestion window that has shrunk below it, must
+// not be waited for: then any room counts, once nothing of ours is on its way.
 static void tell_room(struct tcp_conn *c) {
-  if (c->room_wanted && c->ops != NULL && tcp_room(c) >= TCP_ROOM_LOW) {
+  if (!c->room_wanted || c->ops == NULL) {
+    return;
+  }
+  u32 room = tcp_room(c);
+  if (room >= TCP_ROOM_LOW || (room > 0 && c->snd_end == c->snd_una)) {
     c->room_wanted = false;
     c->ops->writable(c->user, c);
   }

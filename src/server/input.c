@@ -214,10 +214,12 @@ static u32 go_on(struct conn *c, struct bytes slice, struct budget *b) {
     }
   }
   u32 n = (u32)MIN((usize)(c->packet_len - c->packet_have), slice.len - used);
-  memcpy(c->packet + c->packet_have, slice.ptr + used, n);
-  c->packet_have += n;
-  used += n;
-  c->last_in_ns = c->server->core->now_ns;  // a slow line is not a silent one
+  if (n > 0) {
+    memcpy(c->packet + c->packet_have, slice.ptr + used, n);
+    c->packet_have += n;
+    used += n;
+    c->last_in_ns = c->server->core->now_ns;  // a slow line is not a silent one
+  }
   if (c->packet_have < c->packet_len) {
     return used;
   }
