@@ -3,8 +3,9 @@
 //
 // The cache is set-associative: a direction hashes to a set of WAYS slots, the least recently used
 // of which is replaced. So a look-up reads at most WAYS tags, whatever the number of connections,
-// and a slot is named by the direction's address and epoch. Addresses are reused after
-// tls_record_fini, which drops the slots, so a tag never names two keys.
+// and a slot is named by the direction's address, epoch and IV. Addresses are reused after
+// tls_record_fini, which drops the slots; the IV, derived of the secret as the key is, makes a slot
+// that was forgotten to be dropped useless instead of wrong.
 #include "tls/cipher.h"
 
 #include <openssl/sha.h>
@@ -14,7 +15,8 @@
 struct slot {
   const struct tls_direction *owner;  // NULL: free
   u32 epoch;
-  u32 used;  // value of the set's clock at last use
+  u32 used;   // value of the cache's clock at last use
+  u8 iv[12];  // of the direction: a second opinion on whose slot this is
   EVP_AEAD_CTX context;
 };
 
@@ -155,7 +157,8 @@ const EVP_AEAD_CTX *cipher_context(struct tls_cipher_cache *cache, const struct 
   struct slot *victim = &set[0];
   cache->clock++;
   for (u32 i = 0; i < WAYS; i++) {
-    if (set[i].owner == d && set[i].epoch == d->epoch) {
+    if (set[i].owner == d && set[i].epoch == d->epoch &&
+        memcmp(set[i].iv, d->iv, sizeof d->iv) == 0) {
       set[i].used = cache->clock;
       cache->stats.hits++;
       return &set[i].context;
@@ -170,6 +173,7 @@ const EVP_AEAD_CTX *cipher_context(struct tls_cipher_cache *cache, const struct 
   victim->owner = d;
   victim->epoch = d->epoch;
   victim->used = cache->clock;
+  memcpy(victim->iv, d->iv, sizeof d->iv);
   // These three ciphers keep their state in the context itself and allocate nothing.
   int ok = EVP_AEAD_CTX_init(&victim->context, aead_of(suite), d->key, suite->key_len,
                              EVP_AEAD_DEFAULT_TAG_LENGTH, NULL);

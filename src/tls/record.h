@@ -12,6 +12,7 @@
 //     tls_seal_alert nothing more is sealed (asserted).
 // I4  A record that fails to open changes neither sequence number nor keys, and leaves no plaintext
 //     behind.
+// I5  A tls_record stays where it is while in use: the cache knows its directions by address.
 #pragma once
 #include "base/bytes.h"
 
@@ -65,7 +66,8 @@ static_assert(sizeof(struct tls_record) <= 320, "the budget of an idle mTLS conn
 
 struct tls_cipher_cache;
 
-// Bytes that a cache of `slots` expanded cipher contexts needs; slots 2..4096.
+// Bytes that a cache of `slots` expanded cipher contexts needs; slots: a power of two, 2..4096
+// (one connection that reads and writes uses two).
 usize tls_cipher_cache_bytes(u32 slots);
 // Makes a cache in zeroed, 64-aligned memory of tls_cipher_cache_bytes(slots) bytes. One per core.
 struct tls_cipher_cache *tls_cipher_cache_init(struct span memory, u32 slots);
