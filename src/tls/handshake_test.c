@@ -353,9 +353,6 @@ static void cut_at_every_byte(void **state) {
       break;
     }
     assert_int_equal(r.step, TLS_STEP_WANT_INPUT);
-    if (cut > 64 && cut < 1100) {
-      cut += 6;  // the middle of a flight: nothing is parsed until it is whole
-    }
   }
   assert_int_equal(done, 1);
   SSL_SESSION_free(test_session);
@@ -416,6 +413,36 @@ static void allocation_refused(void **state) {
   assert_true(n > 100 && n < 2000);
   struct test_result r = shake(context, good_client);
   assert_int_equal(r.step, TLS_STEP_DONE);
+  tls_context_unref(context);
+}
+
+// The same for a resumed handshake, and its flights cut at every byte.
+static void resumption_refused_and_cut(void **state) {
+  (void)state;
+  struct tls_context *context = test_context((struct test_server){0});
+  assert_int_equal(shake(context, good_client).step, TLS_STEP_DONE);
+  SSL_SESSION *session = test_session;
+  test_session = NULL;
+  u32 ends[2] = {0, 0};
+  for (u32 kind = 0; kind < 2; kind++) {
+    for (u32 n = 0; n < 4000 && ends[kind] == 0; n++) {
+      struct test_client client = good_client;
+      client.session = session;
+      struct test_peer p = test_peer(client);
+      struct test_run run = TEST_RUN_ALL;
+      run.fail_after = kind == 0 ? n : U32_MAX;
+      run.cut = kind == 1 ? n : U64_MAX;
+      struct test_result r = test_shake(context, &p, test_now, run);
+      test_peer_free(&p);
+      if (r.step == TLS_STEP_DONE && r.identity.resumed && r.identity.san_dns.len != 0) {
+        ends[kind] = n;
+      }
+      assert_true(kind == 0 || r.step == TLS_STEP_DONE || r.step == TLS_STEP_WANT_INPUT);
+    }
+  }
+  printf("resumed handshake: %u allocations, %u bytes from the client\n", ends[0], ends[1]);
+  assert_true(ends[0] > 100 && ends[1] > 500);
+  SSL_SESSION_free(session);
   tls_context_unref(context);
 }
 
@@ -580,6 +607,7 @@ int main(void) {
       cmocka_unit_test(cut_at_every_byte),
       cmocka_unit_test(damaged_at_every_byte),
       cmocka_unit_test(allocation_refused),
+      cmocka_unit_test(resumption_refused_and_cut),
       cmocka_unit_test(nothing_is_consumed_behind),
       cmocka_unit_test(without_tickets),
       cmocka_unit_test(problems),
