@@ -225,6 +225,8 @@ def main():
     p.add_argument("--append", default="")
     p.add_argument("--module", action="append", default=[], help="a file handed to the kernel (with --kernel)")
     p.add_argument("--forward", action="append", default=[], metavar="HOST:GUEST", help="TCP port of 127.0.0.1 to the guest")
+    p.add_argument("--nic", default="none", help="QEMU device and its options instead of virtio-net-pci")
+    p.add_argument("--pcap", help="write every frame of the machine's network to this file")
     p.add_argument("--seconds", type=float, default=0, help="end after this time (0 = run on)")
     a = p.parse_args()
     if bool(a.kernel) == bool(a.iso):
@@ -233,7 +235,8 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     end = time.monotonic() + a.seconds if a.seconds else None
     with Machine(kernel=a.kernel, iso=a.iso, firmware=a.firmware, machine=a.machine, medium=a.medium, cpu=a.cpu, memory=a.memory,
-                 append=a.append, modules=a.module, forwards=forwards) as m:
+                 append=a.append, modules=a.module, forwards=forwards, nic=a.nic,
+                 extra=["-object", f"filter-dump,id=dump,netdev=n,file={a.pcap}"] if a.pcap else ()) as m:
         at = 0
         try:
             while True:
