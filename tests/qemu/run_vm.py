@@ -57,16 +57,20 @@ class Machine:
     """One QEMU process. Use as a context manager; every wait has a timeout; leaving ends the process."""
 
     def __init__(self, kernel=None, iso=None, firmware="bios", machine="q35", medium="cd", cpu=None, memory=256, append="",
-                 modules=(), forwards=(), nic="none", extra=(), use=None):
+                 modules=(), forwards=(), nic="none", extra=(), use=None, tap=None, extra_first=()):
+        """forwards: (host port, guest port) pairs over user networking. tap: "A.B.C.D/N" makes a network namespace
+        (root only) with a TAP device of that address instead; commands run in it by in_namespace()."""
         self.dir = tempfile.mkdtemp(prefix="urmqtt-vm-")
         self.log = os.path.join(self.dir, "serial.log")
         open(self.log, "w").close()
         use = use or accel()
         if cpu is None:
             cpu = KVM_CPU if use == "kvm" else "max"
-        args = [QEMU, "-accel", use, "-cpu", cpu, "-M", machine, "-m", str(memory), "-display", "none", "-no-reboot",
+        self.namespace = self._make_namespace(tap) if tap else None
+        args = (["ip", "netns", "exec", self.namespace] if tap else []) + [QEMU, "-accel", use, "-cpu", cpu, "-M", machine, "-m", str(memory), "-display", "none", "-no-reboot",
                 "-chardev", f"socket,id=ser,path={self.dir}/serial,server=on,wait=off,logfile={self.log}",
                 "-serial", "chardev:ser", "-monitor", f"unix:{self.dir}/monitor,server=on,wait=off"]
+        args += list(extra_first)
         if firmware == "uefi":
             variables = os.path.join(self.dir, "vars.fd")
             shutil.copy(OVMF_VARS, variables)
@@ -81,7 +85,10 @@ class Machine:
             args += ["-kernel", kernel, "-append", append]
             if modules:
                 args += ["-initrd", ",".join(modules)]
-        if forwards:
+        if tap:
+            device = "virtio-net-pci" if nic == "none" else nic
+            args += ["-netdev", "tap,id=n,ifname=t0,script=no,downscript=no", "-device", f"{device},netdev=n,romfile="]
+        elif forwards:
             rules = "".join(f",hostfwd=tcp:127.0.0.1:{h}-:{g}" for h, g in forwards)
             device = "virtio-net-pci" if nic == "none" else nic
             args += ["-netdev", f"user,id=n{rules}", "-device", f"{device},netdev=n,romfile="]
@@ -92,6 +99,17 @@ class Machine:
                                         stderr=open(os.path.join(self.dir, "stderr"), "wb"))
         self.serial = None
         self.monitor_socket = None
+
+    def _make_namespace(self, address):
+        name = os.path.basename(self.dir)[-15:]
+        subprocess.run(["ip", "netns", "add", name], check=True)
+        for command in ("ip link set lo up", "ip tuntap add dev t0 mode tap", f"ip addr add {address} dev t0", "ip link set t0 up"):
+            subprocess.run(["ip", "netns", "exec", name] + command.split(), check=True)
+        return name
+
+    def in_namespace(self, command, timeout):
+        """Runs a command beside the guest; returns the finished process with its output."""
+        return subprocess.run(["ip", "netns", "exec", self.namespace] + command, capture_output=True, text=True, timeout=timeout)
 
     def __enter__(self):
         return self
@@ -110,6 +128,8 @@ class Machine:
         for s in (self.serial, self.monitor_socket):
             if s:
                 s.close()
+        if self.namespace:
+            subprocess.run(["ip", "netns", "del", self.namespace], check=False)
         shutil.rmtree(self.dir, ignore_errors=True)
 
     def output(self):
