@@ -143,15 +143,6 @@ void tls_context_info(const struct tls_context *context, struct tls_context_info
   *out = context->info;
 }
 
-const struct anchor *context_anchor(const struct tls_context *c, X509_NAME *subject) {
-  for (u32 i = 0; i < c->anchor_count; i++) {
-    if (X509_NAME_cmp(X509_get_subject_name(c->anchors[i].cert), subject) == 0) {
-      return &c->anchors[i];
-    }
-  }
-  return NULL;
-}
-
 enum tls_reason tls_recheck(const struct tls_context *context, const struct tls_record *record,
                             const struct tls_time *now) {
   const struct tls_certificate_id *id = &record->client;

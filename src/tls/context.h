@@ -59,8 +59,6 @@ bool load_key(struct loader *l, struct bytes text);
 bool load_ca(struct loader *l, struct bytes text);
 bool load_crl(struct loader *l, struct bytes text);
 
-// The CA of this name, or NULL.
-const struct anchor *context_anchor(const struct tls_context *c, X509_NAME *subject);
 bool context_is_revoked(const struct tls_context *c, const u8 issuer[CERT_NAME_HASH],
                         const u8 serial[CERT_SERIAL]);
 const struct crl_source *context_crl(const struct tls_context *c, const u8 issuer[CERT_NAME_HASH]);

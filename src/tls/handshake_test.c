@@ -107,6 +107,21 @@ static void refusals(void **state) {
        {.certificate = "server-p256-p256.crt", .key = "server-p256-p256.key"},
        TLS_REASON_BAD_CERTIFICATE,
        43},
+      {"a CA of the same name",
+       {0},
+       {.certificate = "client-twin.crt", .key = "client-twin.key"},
+       TLS_REASON_UNKNOWN_CA,
+       48},
+      {"a certificate signed over SHA-1",
+       {0},
+       {.certificate = "client-p256-sha1.crt", .key = "client-p256-sha1.key"},
+       TLS_REASON_BAD_CERTIFICATE,
+       42},
+      {"an RSA key of 1024 bits",
+       {0},
+       {.certificate = "client-p256-rsa1024.crt", .key = "client-p256-rsa1024.key"},
+       TLS_REASON_BAD_CERTIFICATE,
+       42},
       {"TLS 1.2", {0}, {.max_version = TLS1_2_VERSION}, TLS_REASON_OLD_TLS, 70},
       {"no group in common",
        {0},
@@ -217,6 +232,26 @@ static void intermediate_and_plain(void **state) {
   assert_false(r.identity.has_certificate);
   assert_true(r.identity.alpn_mqtt);
   assert_int_equal(r.record.client.present, 0);
+  tls_context_unref(context);
+}
+
+// A CA that changed its key and kept its name: both are configured, each with its CRL.
+static void changed_ca_key(void **state) {
+  (void)state;
+  struct tls_context *context =
+      test_context((struct test_server){.ca = "twins.crt", .crl = "twins.crl"});
+  assert_non_null(context);
+  assert_int_equal(shake(context, good_client).step, TLS_STEP_DONE);
+  struct test_result r = shake(
+      context, (struct test_client){.certificate = "client-twin.crt", .key = "client-twin.key"});
+  assert_int_equal(r.step, TLS_STEP_DONE);
+  assert_int_equal(tls_recheck(context, &r.record, &test_now), TLS_REASON_NONE);
+  tls_context_unref(context);
+  context = test_context((struct test_server){.ca = "twin.crt"});
+  assert_int_equal(tls_recheck(context, &r.record, &test_now), TLS_REASON_NONE);
+  tls_context_unref(context);
+  context = test_context((struct test_server){0});  // the new key's CA is gone again
+  assert_int_equal(tls_recheck(context, &r.record, &test_now), TLS_REASON_UNKNOWN_CA);
   tls_context_unref(context);
 }
 
@@ -527,6 +562,8 @@ static void problems(void **state) {
        1, "this certificate is not a CA (basicConstraints)"},
       {"server-p256-p256.crt", "server-p256-p256.key", "ca-p256.crt", "other.crl", TLS_INPUT_CRL, 1,
        "its issuer is none of the configured CAs"},
+      {"server-p256-p256.crt", "server-p256-p256.key", "ca-p256.crt", "twin.crl", TLS_INPUT_CRL, 1,
+       "its signature is not by the CA it names"},
       {"server-p256-p256.crt", "server-p256-p256.key", "ca-p256.crt", "ca-p256.crt", TLS_INPUT_CRL,
        0, "no CRL in this file"},
       {"broken-base64.crt", "server-p256-p256.key", "ca-p256.crt", NULL, TLS_INPUT_CERTIFICATE, 3,
@@ -599,6 +636,7 @@ int main(void) {
       cmocka_unit_test(refusals),
       cmocka_unit_test(matrix),
       cmocka_unit_test(intermediate_and_plain),
+      cmocka_unit_test(changed_ca_key),
       cmocka_unit_test(identity_text),
       cmocka_unit_test(hello_retry),
       cmocka_unit_test(resumption_is_judged),

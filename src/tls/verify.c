@@ -14,15 +14,27 @@
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/x509v3.h>
 
 #include "tls/handshake.h"
 
-// The name of the certificate's issuer as that CA itself spells it: chain first, then configured
-// CAs.
+// The configured CA that issued this certificate, by name and key identifier; of several with one
+// name (a CA that changed its key) the one that fits.
+static const struct anchor *anchor_of(const struct tls_context *c, X509 *cert) {
+  for (u32 i = 0; i < c->anchor_count; i++) {
+    if (X509_check_issued(c->anchors[i].cert, cert) == X509_V_OK) {
+      return &c->anchors[i];
+    }
+  }
+  return NULL;
+}
+
+// The name of the certificate's issuer as that CA itself spells it: configured CAs first, then the
+// chain.
 static const struct anchor *issuer_of(const struct tls_context *c, STACK_OF(X509) * chain, usize i,
                                       u8 issuer[CERT_NAME_HASH]) {
   X509_NAME *name = X509_get_issuer_name(sk_X509_value(chain, i));
-  const struct anchor *anchor = context_anchor(c, name);
+  const struct anchor *anchor = anchor_of(c, sk_X509_value(chain, i));
   if (anchor != NULL) {
     memcpy(issuer, anchor->subject, CERT_NAME_HASH);
     return anchor;
