@@ -129,10 +129,19 @@ def test_encrypted_key(bundle):
     assert p.returncode == 1 and re.search(r"^server\.key(:\d+)?: error: .*encrypted", p.stderr, re.M), p.stderr
 
 
-def test_expired_ca(bundle):
-    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout", bundle / "x.key",
-            "-subj", "/CN=old", "-days", "-1", "-out", bundle / "ca.crt")
-    os.remove(bundle / "x.key")
+def test_expired_ca(bundle, tmp_path):
+    config = tmp_path / "ca.cnf"
+    config.write_text("[ca]\ndefault_ca = d\n[d]\ndatabase = index\nnew_certs_dir = .\nrand_serial = yes\n"
+                      "default_md = sha256\npolicy = p\nx509_extensions = e\n[p]\ncommonName = supplied\n"
+                      "[e]\nbasicConstraints = critical,CA:TRUE\n")
+    (tmp_path / "index").write_text("")
+    key, request = tmp_path / "old.key", tmp_path / "old.csr"
+    openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", key)
+    openssl("req", "-new", "-key", key, "-subj", "/CN=old", "-out", request)
+    p = subprocess.run(["openssl", "ca", "-batch", "-selfsign", "-config", "ca.cnf", "-keyfile", key, "-in", request, "-notext",
+                        "-out", bundle / "ca.crt", "-startdate", "20150101000000Z", "-enddate", "20200101000000Z"],
+                       cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert p.returncode == 0, p.stderr
     p = check(bundle)
     assert p.returncode == 1 and re.search(r"^ca\.crt(:\d+)?: error: .*expired", p.stderr, re.M), p.stderr
 
