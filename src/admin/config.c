@@ -4,11 +4,11 @@
 #include "admin/config.h"
 
 #include "admin/conf.h"
+#include "admin/config_known.h"
 #include "admin/ustar.h"
 #include "base/fmt.h"
 
 #define MAIN_FILE "urmqtt.conf"
-#define FILES_DEPTH 1u  // include_dir does not nest
 
 struct parser {
   struct bytes tar;
@@ -17,7 +17,8 @@ struct parser {
   struct bytes file;  // name of the file being read
   struct bytes text;
   struct conf_line line;
-  bool anonymous_set;  // allow_anonymous was given
+  const char *name;   // of the keyword being taken
+  bool per_listener;  // per_listener_settings true: allow_anonymous is each listener's own
 };
 
 static void PRINTF_LIKE(3, 4)
@@ -61,19 +62,21 @@ static bool take_number(struct parser *p, u64 least, u64 most, u64 *out) {
   if (bytes_to_u64(value_of(p), most, out) == ERR_OK && *out >= least) {
     return true;
   }
-  problem(p, CONFIG_ERROR, "wants a number from %llu to %llu, not \"%s\"",
+  problem(p, CONFIG_ERROR, "%s wants a number from %llu to %llu, not \"%s\"", p->name,
           (unsigned long long)least, (unsigned long long)most, shown(value_of(p), buf));
   return false;
 }
 
+// Leaves *out as it is when the value is neither, so that one mistake is one error.
 static bool take_bool(struct parser *p, bool *out) {
   char buf[64];
   struct bytes v = value_of(p);
-  *out = bytes_equal_str(v, "true") || bytes_equal_str(v, "1");
-  if (*out || bytes_equal_str(v, "false") || bytes_equal_str(v, "0")) {
+  bool yes = bytes_equal_str(v, "true") || bytes_equal_str(v, "1");
+  if (yes || bytes_equal_str(v, "false") || bytes_equal_str(v, "0")) {
+    *out = yes;
     return true;
   }
-  problem(p, CONFIG_ERROR, "wants true or false, not \"%s\"", shown(v, buf));
+  problem(p, CONFIG_ERROR, "%s wants true or false, not \"%s\"", p->name, shown(v, buf));
   return false;
 }
 
@@ -91,18 +94,18 @@ static void take_file(struct parser *p, struct bytes *data, struct bytes *name) 
   struct bytes v = value_of(p);
   *name = base_name(v);
   if (v.len == 0) {
-    problem(p, CONFIG_ERROR, "wants a file name");
+    problem(p, CONFIG_ERROR, "%s wants the name of a file in the bundle", p->name);
   } else if (ustar_find(p->tar, v, data) != ERR_OK && ustar_find(p->tar, *name, data) != ERR_OK) {
-    problem(p, CONFIG_ERROR, "the bundle has no file \"%s\"", shown(*name, buf));
+    problem(p, CONFIG_ERROR, "%s: the bundle has no file \"%s\"", p->name, shown(*name, buf));
   } else if (data->len == 0) {
-    problem(p, CONFIG_ERROR, "the file \"%s\" is empty", shown(*name, buf));
+    problem(p, CONFIG_ERROR, "%s: the file \"%s\" is empty", p->name, shown(*name, buf));
   }
 }
 
 static struct config_listener *current(struct parser *p) {
   struct config *c = p->config;
   if (c->listener_count == 0) {
-    problem(p, CONFIG_ERROR, "must stand after a `listener` line");
+    problem(p, CONFIG_ERROR, "%s must stand after the `listener` line that it is for", p->name);
     return NULL;
   }
   return &c->listener[c->listener_count - 1];
@@ -129,7 +132,7 @@ static void on_listener(struct parser *p) {
   char buf[64];
   u64 number = 0;
   if (bytes_to_u64(port, 65535, &number) != ERR_OK || number == 0) {
-    problem(p, CONFIG_ERROR, "wants a port from 1 to 65535, not \"%s\"", shown(port, buf));
+    problem(p, CONFIG_ERROR, "listener wants a port from 1 to 65535, not \"%s\"", shown(port, buf));
     return;
   }
   for (u32 i = 0; i < c->listener_count; i++) {
@@ -143,10 +146,12 @@ static void on_listener(struct parser *p) {
     problem(p, CONFIG_ERROR, "more than %u listeners", CONFIG_LISTENERS_MAX);
     return;
   }
-  if (address.len > 0) {
-    problem(p, CONFIG_NOTE,
-            "the address \"%s\" is ignored: a listener serves all addresses of this machine",
-            shown(address, buf));
+  if (address.len > 0 && !bytes_equal_str(address, "0.0.0.0")) {
+    problem(p, CONFIG_ERROR,
+            "listener %u: an address (\"%s\") is not supported: a listener serves all addresses of "
+            "this machine; leave it out if that is what you want",
+            (u32)number, shown(address, buf));
+    return;
   }
   c->listener[c->listener_count++] =
       (struct config_listener){.port = (u16)number, .line = p->line.number, .max_qos = 2};
@@ -166,18 +171,8 @@ enum listener_field {
 
 static void on_listener_field(struct parser *p, u32 field) {
   u64 number = 0;
-  if (field == F_ANONYMOUS) {  // global in mosquitto: all listeners, also those that follow
-    bool value = false;
-    if (take_bool(p, &value)) {
-      p->anonymous_set = true;
-      if (p->config->listener_count == 0) {
-        p->config->allow_anonymous = value;
-      }
-      for (u32 i = 0; i < p->config->listener_count; i++) {
-        p->config->listener[i].allow_anonymous = value;
-      }
-      p->config->allow_anonymous = value;
-    }
+  if (field == F_ANONYMOUS && !p->per_listener) {  // of all listeners, wherever it stands
+    (void)take_bool(p, &p->config->allow_anonymous);
     return;
   }
   struct config_listener *l = current(p);
@@ -191,6 +186,7 @@ static void on_listener_field(struct parser *p, u32 field) {
   case F_CRL: take_file(p, &l->crlfile, &l->crlfile_name); break;
   case F_REQUIRE: (void)take_bool(p, &l->require_certificate); break;
   case F_IDENTITY: (void)take_bool(p, &l->use_identity_as_username); break;
+  case F_ANONYMOUS: (void)take_bool(p, &l->allow_anonymous); break;
   case F_MAX_CONNECTIONS:
     if (bytes_equal_str(value_of(p), "-1")) {
       l->max_connections = 0;
@@ -242,7 +238,8 @@ static void on_expiration(struct parser *p, u32 field) {
   }
   if (unit == 0 || bytes_to_u64(bytes_sub(v, 0, v.len - 1), 1000, &number) != ERR_OK ||
       number == 0) {
-    problem(p, CONFIG_ERROR, "wants a number and one of h d w m y, not \"%s\"", shown(v, buf));
+    problem(p, CONFIG_ERROR, "%s wants a number and one of h d w m y, not \"%s\"", p->name,
+            shown(v, buf));
     return;
   }
   p->config->persistent_client_expiration_s = (u32)MIN(number * unit, (u64)U32_MAX - 1);
@@ -251,6 +248,30 @@ static void on_expiration(struct parser *p, u32 field) {
 static void on_retain(struct parser *p, u32 field) {
   (void)field;
   (void)take_bool(p, &p->config->retain_available);
+}
+
+static void on_per_listener(struct parser *p, u32 field) {
+  (void)field;
+  if (take_bool(p, &p->per_listener) && p->config->listener_count > 0) {
+    problem(p, CONFIG_ERROR, "per_listener_settings must stand before the first listener");
+  }
+}
+
+static void on_zero_length(struct parser *p, u32 field) {
+  bool allowed = true;
+  (void)field;
+  if (take_bool(p, &allowed) && !allowed) {
+    problem(p, CONFIG_ERROR,
+            "allow_zero_length_clientid false is not supported yet: clients without an "
+            "identifier are given one");
+  }
+}
+
+static void on_protocol(struct parser *p, u32 field) {
+  (void)field;
+  if (!bytes_equal_str(value_of(p), "mqtt")) {
+    problem(p, CONFIG_ERROR, "only `protocol mqtt` is served; websockets are not supported yet");
+  }
 }
 
 static void on_persistence(struct parser *p, u32 field) {
@@ -311,7 +332,7 @@ static void on_network(struct parser *p, u32 field) {
   n.dhcp = bytes_equal_str(first, "dhcp");
   if (!n.dhcp && (slash == first.len || !parse_ip4(bytes_sub(first, 0, slash), &n.address) ||
                   bytes_to_u64(bytes_skip(first, slash + 1), 32, &prefix) != ERR_OK)) {
-    problem(p, CONFIG_ERROR, "wants dhcp or ADDRESS/PREFIX (as 192.0.2.10/24), not \"%s\"",
+    problem(p, CONFIG_ERROR, "network wants dhcp or ADDRESS/PREFIX (as 192.0.2.10/24), not \"%s\"",
             shown(first, buf));
     return;
   }
@@ -325,7 +346,8 @@ static void on_network(struct parser *p, u32 field) {
       n.has_mac = true;
       continue;
     }
-    problem(p, CONFIG_ERROR, "wants `gateway ADDRESS` or `mac 52:54:00:12:34:56`, not \"%s\"",
+    problem(p, CONFIG_ERROR,
+            "network wants `gateway ADDRESS` or `mac 52:54:00:12:34:56`, not \"%s\"",
             shown(word, buf));
     return;
   }
@@ -364,105 +386,21 @@ static const struct {
     {"persistent_client_expiration", on_expiration, 0},
     {"retain_available", on_retain, 0},
     {"persistence", on_persistence, 0},
+    {"per_listener_settings", on_per_listener, 0},
+    {"allow_zero_length_clientid", on_zero_length, 0},
+    {"protocol", on_protocol, 0},
     {"network", on_network, 0},
 };
-
-// mosquitto's keywords that change nothing here.
-static const char *const harmless[] = {
-    "pid_file",
-    "user",
-    "log_dest",
-    "log_type",
-    "log_facility",
-    "log_timestamp",
-    "log_timestamp_format",
-    "connection_messages",
-    "persistence_location",
-    "persistence_file",
-    "autosave_interval",
-    "autosave_on_changes",
-    "set_tcp_nodelay",
-    "sys_interval",
-    "socket_domain",
-    "bind_interface",
-    "tls_version",
-    "ciphers",
-    "ciphers_tls1.3",
-    "dhparamfile",
-    "queue_qos0_messages",
-    "memory_limit",
-    "max_inflight_bytes",
-    "max_queued_bytes",
-    "upgrade_outgoing_qos",
-    "per_listener_settings",
-    "protocol",
-    "message_size_limit",
-    "tls_keyform",
-    "websockets_log_level",
-    "allow_zero_length_clientid",
-};
-// Those whose loss would let people in or break what users rely on.
-static const char *const refused[] = {
-    "acl_file",
-    "password_file",
-    "psk_file",
-    "psk_hint",
-    "plugin",
-    "auth_plugin",
-    "global_plugin",
-    "connection",
-    "mount_point",
-    "clientid_prefixes",
-    "use_subject_as_username",
-    "use_username_as_clientid",
-    "include_dir",
-    "capath",
-    "max_topic_alias_broker",
-    "auto_id_prefix",
-    "check_retain_source",
-    "accept_protocol_versions",
-    "enable_proxy_protocol",
-    "websockets_origin",
-    "bind_address",
-    "port",
-};
-
-static bool in_list(const char *const *list, u32 count, struct bytes word) {
-  for (u32 i = 0; i < count; i++) {
-    if (bytes_equal_str(word, list[i])) {
-      return true;
-    }
-  }
-  return false;
-}
-
-// Differing characters at equal places, plus the difference in length: enough for a slip of a key.
-static u32 distance(struct bytes a, struct bytes b) {
-  u32 d = (u32)(a.len > b.len ? a.len - b.len : b.len - a.len);
-  usize n = MIN(a.len, b.len);
-  usize tail = 0;
-  while (tail < n && a.ptr[a.len - 1 - tail] == b.ptr[b.len - 1 - tail]) {
-    tail++;
-  }
-  u32 front = 0;
-  for (usize i = 0; i + tail < n; i++) {
-    front += a.ptr[i] != b.ptr[i] ? 1 : 0;
-  }
-  return d + front;
-}
 
 static void unknown(struct parser *p) {
   char buf[64];
   struct bytes word = keyword_of(p);
   const char *best = NULL;
-  u32 least = 4;
+  u32 least = CONFIG_NEAR;
   for (u32 i = 0; i < ARRAY_COUNT(honoured); i++) {
-    u32 d = distance(word, bytes_str(honoured[i].name));
-    if (d < least) {
-      least = d;
-      best = honoured[i].name;
-    }
+    config_nearer(word, honoured[i].name, &best, &least);
   }
+  config_nearest_known(word, &best, &least);
   if (best != NULL) {
     problem(p, CONFIG_ERROR, "unknown keyword \"%s\"; did you mean \"%s\"?", shown(word, buf),
             best);
@@ -476,28 +414,31 @@ static void take_line(struct parser *p) {
   struct bytes word = keyword_of(p);
   for (u32 i = 0; i < ARRAY_COUNT(honoured); i++) {
     if (bytes_equal_str(word, honoured[i].name)) {
+      p->name = honoured[i].name;
       honoured[i].take(p, honoured[i].field);
       return;
     }
   }
-  if (bytes_equal_str(word, "protocol") && !bytes_equal_str(value_of(p), "mqtt")) {
-    problem(p, CONFIG_ERROR, "only protocol mqtt is served; websockets come with *Whole MQTT*");
-  } else if (in_list(harmless, ARRAY_COUNT(harmless), word)) {
-    problem(p, CONFIG_NOTE, "\"%s\" has no effect here", shown(word, buf));
-  } else if (in_list(refused, ARRAY_COUNT(refused), word)) {
-    problem(p, CONFIG_ERROR,
-            "\"%s\" is not supported yet (it comes with *Whole MQTT*); ignoring it would be wrong",
-            shown(word, buf));
-  } else {
-    unknown(p);
+  const struct known *k = config_harmless(word);
+  if (k != NULL) {
+    problem(p, CONFIG_WARNING, "%s has no effect here: %s", k->name, k->why);
+    return;
   }
+  k = config_refused(word);
+  if (k != NULL) {
+    problem(p, CONFIG_ERROR, "%s is not supported: %s", shown(word, buf), k->why);
+    return;
+  }
+  unknown(p);
 }
 
 // What only the whole file shows.
 static void check_listener(struct parser *p, struct config_listener *l) {
   bool any = l->certfile.len + l->keyfile.len + l->cafile.len + l->crlfile.len > 0;
   p->line.number = l->line;
-  l->allow_anonymous = p->config->allow_anonymous;
+  if (!p->per_listener) {
+    l->allow_anonymous = p->config->allow_anonymous;
+  }
   if (any && (l->certfile.len == 0 || l->keyfile.len == 0)) {
     problem(p, CONFIG_ERROR, "listener %u has no %s", l->port,
             l->certfile.len == 0 ? "certfile" : "keyfile");

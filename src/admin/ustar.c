@@ -39,9 +39,9 @@ static bool all_zero(const u8 *h) {
   return any == 0;
 }
 
-// A plain relative name: no leading slash, no "..".
+// A plain relative name of a file: no slash at either end, no "..".
 static bool name_plain(struct bytes n) {
-  if (n.len == 0 || n.ptr[0] == '/') {
+  if (n.len == 0 || n.ptr[0] == '/' || n.ptr[n.len - 1] == '/') {
     return false;
   }
   for (usize i = 0; i + 1 < n.len; i++) {

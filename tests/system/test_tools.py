@@ -83,8 +83,13 @@ def test_good(bundle):
     (8, "network dhcp gateway 1.2.3", "gateway ADDRESS"),
     (8, "max_conections 5", 'did you mean "max_connections"'),
     (8, "xyzzyplugh 1", "unknown keyword"),
-    (8, "acl_file acl", "ignoring it would"),
-    (8, "password_file p", "ignoring it would"),
+    (8, "acl_file acl", "ignoring it would let in"),
+    (8, "password_file p", "ignoring it would let in"),
+    (8, "plugin_opt_x y", "ignoring it would let in"),
+    (8, "log_dst file", 'did you mean "log_dest"'),
+    (2, "listener 8883 127.0.0.1", "leave it out"),
+    (8, "per_listener_settings true", "before the first listener"),
+    (8, "port 1883", "write `listener PORT`"),
     (8, "max_qos 3", "from 0 to 2"),
     (8, "max_packet_size 19", "from 20"),
     (8, "listener 8883", "line 2"),
@@ -106,10 +111,10 @@ def test_every_mistake_at_once(bundle):
     assert [int(n) for n in re.findall(r"^urmqtt.conf:(\d+): error", p.stderr, re.M)] == [9, 10, 11]
 
 
-def test_known_but_without_effect_is_a_note(bundle):
+def test_known_but_without_effect_is_a_warning(bundle):
     p = check(bundle, GOOD + "log_dest stdout\npid_file /run/m.pid\n")
     assert p.returncode == 0
-    assert "urmqtt.conf:9: note: " in p.stdout and "urmqtt.conf:10: note: " in p.stdout
+    assert "urmqtt.conf:9: warning: log_dest" in p.stdout and "urmqtt.conf:10: warning: pid_file" in p.stdout
 
 
 def test_absolute_path_of_mosquitto(bundle):

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proves: a good configuration means what it says; every mistake is one error with its line; what
+// would open the broker when ignored is an error; a file cut at any byte is parsed or refused,
+// never read past its end; the report never runs over.
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+// cmocka needs the four above first
+#include <setjmp.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "admin/config.h"
+#include "admin/ustar.h"
+
+static u8 tar[1u << 18];
+static struct config config;
+static struct config_report report;
+
+static usize add(usize at, const char *name, const char *data, usize len) {
+  u8 *h = tar + at;
+  memset(h, 0, USTAR_BLOCK + ALIGN_UP(len, (usize)USTAR_BLOCK));
+  snprintf((char *)h, 100, "%s", name);
+  snprintf((char *)h + 124, 12, "%011llo", (unsigned long long)len);
+  h[156] = '0';
+  memcpy(h + 257, "ustar\00000", 8);
+  memset(h + 148, ' ', 8);
+  u32 sum = 0;
+  for (u32 i = 0; i < USTAR_BLOCK; i++) {
+    sum += h[i];
+  }
+  snprintf((char *)h + 148, 8, "%06o", sum);
+  memcpy(h + USTAR_BLOCK, data, len);
+  return at + USTAR_BLOCK + ALIGN_UP(len, (usize)USTAR_BLOCK);
+}
+
+static enum err parse_len(const char *text, usize len) {
+  usize end = add(0, "ca.crt", "CA", 2);
+  end = add(end, "server.crt", "CERT", 4);
+  end = add(end, "server.key", "KEY", 3);
+  end = add(end, "empty", "", 0);
+  end = add(end, "urmqtt.conf", text, len);
+  return config_parse(bytes_of(tar, end), &config, &report);
+}
+static enum err parse(const char *text) {
+  return parse_len(text, strlen(text));
+}
+
+#define TLS_LISTENER                                                                       \
+  "listener 8883\ncafile ca.crt\ncertfile /etc/mosquitto/server.crt\nkeyfile server.key\n" \
+  "require_certificate true\nuse_identity_as_username true\n"
+
+static void meaning(void **state) {
+  (void)state;
+  assert_int_equal(parse("allow_anonymous true\n" TLS_LISTENER
+                         "max_connections 17\nmax_qos 1\nlistener 1883 0.0.0.0\n"
+                         "max_connections -1\nnetwork 192.0.2.10/24 gateway 198.51.100.1 mac "
+                         "52:54:00:aB:cd:ef\nnetwork dhcp\nmax_packet_size 4096\n"
+                         "max_inflight_messages 0\nmax_queued_messages 7\nmax_keepalive 60\n"
+                         "max_topic_alias 3\npersistent_client_expiration 2d\n"
+                         "retain_available false\npersistence false\n"),
+                   ERR_OK);
+  const struct config_listener *l = config.listener;
+  assert_int_equal(config.listener_count, 2);
+  assert_int_equal(l[0].port, 8883);
+  assert_true(bytes_equal_str(l[0].cafile, "CA") && bytes_equal_str(l[0].certfile, "CERT"));
+  assert_true(bytes_equal_str(l[0].keyfile, "KEY"));
+  assert_true(bytes_equal_str(l[0].certfile_name, "server.crt"));
+  assert_true(l[0].require_certificate && l[0].use_identity_as_username && l[0].allow_anonymous);
+  assert_int_equal(l[0].max_connections, 17);
+  assert_int_equal(l[0].max_qos, 1);
+  assert_true(l[1].port == 1883 && l[1].max_qos == 2 && l[1].max_connections == 0);
+  assert_true(l[1].certfile.len == 0 && !l[1].require_certificate && l[1].allow_anonymous);
+  const struct config_network *n = config.network;
+  assert_int_equal(config.network_count, 2);
+  assert_true(!n[0].dhcp && n[0].address == 0xc000020a && n[0].prefix_len == 24);
+  assert_true(n[0].gateway == 0xc6336401 && n[0].has_mac);
+  assert_memory_equal(n[0].mac, "\x52\x54\0\xab\xcd\xef", 6);
+  assert_true(n[1].dhcp && !n[1].has_mac);
+  assert_true(config.max_packet_size == 4096 && config.max_inflight_messages == 65535);
+  assert_true(config.max_queued_messages == 7 && config.max_keepalive == 60);
+  assert_true(config.max_topic_alias == 3 && !config.retain_available && !config.persistence);
+  assert_int_equal(config.persistent_client_expiration_s, 2 * 86400);
+}
+
+static void anonymous_by_listener(void **state) {
+  (void)state;
+  assert_int_equal(parse("per_listener_settings true\nlistener 1883\nallow_anonymous "
+                         "true\n" TLS_LISTENER),
+                   ERR_OK);
+  assert_true(config.listener[0].allow_anonymous);
+  assert_false(config.listener[1].allow_anonymous);
+  // Without it, as in mosquitto, one line opens every listener, wherever it stands.
+  assert_int_equal(parse(TLS_LISTENER "listener 1883\nallow_anonymous true\n"), ERR_OK);
+  assert_true(config.listener[0].allow_anonymous && config.listener[1].allow_anonymous);
+  assert_int_equal(parse("listener 1883\n"), ERR_INVALID);  // nobody could connect
+}
+
+static void mistakes(void **state) {
+  (void)state;
+  static const struct {
+    const char *line;
+    const char *reason;
+  } cases[] = {
+      {"listener", "port from 1 to 65535"},
+      {"listener 65536", "port from 1 to 65535"},
+      {"listener 8883", "line 1"},
+      {"listener 1883 ::1", "leave it out"},
+      {"cafile", "cafile wants the name of a file"},
+      {"crlfile nothing.crl", "no file \"nothing.crl\""},
+      {"crlfile empty", "is empty"},
+      {"require_certificate yes", "true or false"},
+      {"max_qos 3", "max_qos wants a number from 0 to 2"},
+      {"max_qos -1", "0 to 2"},
+      {"max_qos 99999999999999999999999999", "0 to 2"},
+      {"max_connections 0", "1 to"},
+      {"persistent_client_expiration 5x", "h d w m y"},
+      {"persistent_client_expiration d", "h d w m y"},
+      {"network", "dhcp or ADDRESS/PREFIX"},
+      {"network 1.2.3/8", "dhcp or ADDRESS/PREFIX"},
+      {"network 1.2.3.4.5/8", "dhcp or ADDRESS/PREFIX"},
+      {"network 1.2.3.256/8", "dhcp or ADDRESS/PREFIX"},
+      {"network dhcp mac 52:54:00:12:34", "mac"},
+      {"network dhcp gateway", "gateway"},
+      {"acl_file a", "let in"},
+      {"password_file a", "let in"},
+      {"plugin_opt_a b", "let in"},
+      {"bind_interface eth0", "let in"},
+      {"include_dir d", "into urmqtt.conf"},
+      {"protocol websockets", "protocol mqtt"},
+      {"allow_zero_length_clientid false", "not supported yet"},
+      {"max_conections 1", "did you mean \"max_connections\""},
+      {"certfil x", "did you mean \"certfile\""},
+      {"log_typ x", "did you mean \"log_type\""},
+      {"zzz", "unknown keyword \"zzz\""},
+      {"\x1b[2Jx", "\\x1b"},
+  };
+  for (u32 i = 0; i < ARRAY_COUNT(cases); i++) {
+    char text[512];
+    snprintf(text, sizeof text, TLS_LISTENER "%s\n", cases[i].line);
+    assert_int_equal(parse(text), ERR_INVALID);
+    assert_int_equal(report.error_count, 1);
+    assert_int_equal(report.problem[report.count - 1].line, 7);
+    if (strstr(report.problem[report.count - 1].text, cases[i].reason) == NULL) {
+      fail_msg("%s: %s", cases[i].line, report.problem[report.count - 1].text);
+    }
+  }
+}
+
+static void whole_file(void **state) {
+  (void)state;
+  static const char *const texts[] = {
+      "",
+      "cafile ca.crt\n",
+      "allow_anonymous true\nlistener 1\ncertfile server.crt\n",
+      "allow_anonymous true\nlistener 1\nkeyfile server.key\n",
+      "allow_anonymous true\nlistener 1\ncafile ca.crt\n",
+      "allow_anonymous true\nlistener 1\nrequire_certificate true\n",
+      "listener 1\ncertfile server.crt\nkeyfile server.key\nuse_identity_as_username true\n",
+  };
+  for (u32 i = 0; i < ARRAY_COUNT(texts); i++) {
+    assert_int_equal(parse(texts[i]), ERR_INVALID);
+    assert_true(report.error_count >= 1);
+  }
+  memset(tar, 0, 1024);
+  assert_int_equal(config_parse(bytes_of(tar, 1024), &config, &report), ERR_INVALID);
+  memset(tar, 'x', 1024);
+  assert_int_equal(config_parse(bytes_of(tar, 1024), &config, &report), ERR_INVALID);
+  assert_non_null(strstr(report.problem[0].text, "ustar"));
+}
+
+static void cut_anywhere(void **state) {
+  (void)state;
+  static const char text[] = TLS_LISTENER
+      "network 192.0.2.10/24 gateway 192.0.2.1\nmax_qos 1\n"
+      "persistent_client_expiration 2d\n";
+  for (usize len = 0; len < sizeof text; len++) {
+    usize end = 0;
+    (void)parse_len(text, len);
+    end = 8 * USTAR_BLOCK + USTAR_BLOCK + len - USTAR_BLOCK;  // the conf file's last byte
+    u8 *exact = malloc(end + USTAR_BLOCK);
+    memcpy(exact, tar, end);
+    u8 *cut = realloc(exact, end);
+    enum err e = config_parse(bytes_of(cut, end), &config, &report);
+    assert_true((e == ERR_OK) == (report.error_count == 0));
+    free(cut);
+  }
+}
+
+static void report_is_bounded(void **state) {
+  (void)state;
+  static char text[32768];
+  text[0] = 0;
+  for (u32 i = 0; i < 1000; i++) {
+    strcat(text, "nonsense 1\n");
+  }
+  assert_int_equal(parse(text), ERR_INVALID);
+  assert_int_equal(report.count, CONFIG_PROBLEMS_MAX);
+  assert_int_equal(report.error_count, 1001);  // and no listener
+  text[0] = 0;
+  for (u32 i = 1; i <= CONFIG_LISTENERS_MAX + 1; i++) {
+    char line[32];
+    snprintf(line, sizeof line, "listener %u\n", i);
+    strcat(text, line);
+  }
+  strcat(text, "allow_anonymous true\n");
+  assert_int_equal(parse(text), ERR_INVALID);
+  assert_int_equal(report.error_count, 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(meaning),      cmocka_unit_test(anonymous_by_listener),
+      cmocka_unit_test(mistakes),     cmocka_unit_test(whole_file),
+      cmocka_unit_test(cut_anywhere), cmocka_unit_test(report_is_bounded)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
