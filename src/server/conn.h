@@ -86,7 +86,7 @@ struct conn {
   bool mid_packet;
   bool bulk;  // the last output was more than a small buffer
 };
-static_assert(sizeof(struct conn) <= 256, "an idle connection (DESIGN 3)");
+static_assert(sizeof(struct conn) <= 192, "an idle connection (DESIGN 3)");
 
 struct server {
   struct core *core;

@@ -10,6 +10,7 @@ import socket
 import ssl
 import struct
 import subprocess
+import sys
 import threading
 import time
 
@@ -54,6 +55,29 @@ def make_tap(name="tap0", address=LINUX):
     if address:
         sh(f"ip addr add {address}/24 dev {name}")
     sh(f"ip link set {name} up")
+
+
+class BadWire:
+    """In a `with`: 10.9.0.1 moves from tap0 to the far end of lossy.py's wire; the broker's TAP is `tap`."""
+    tap = "tap1"
+
+    def __enter__(self):
+        for name in ("tap1 mode tap vnet_hdr", "wire0 mode tap", "wire1 mode tap"):
+            sh(f"ip tuntap add dev {name}")
+        sh(f"ip addr flush dev tap0; ip link set tap0 down; ip link add br0 type bridge; ip addr add {LINUX}/24 dev wire1")
+        for name in ("tap1", "wire0"):
+            sh(f"ip link set {name} master br0")
+        for name in ("br0", "tap1", "wire0", "wire1"):
+            sh(f"ip link set {name} up")
+        self.p = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(__file__), "lossy.py"), "wire0", "wire1"])
+        return self
+
+    def __exit__(self, *_):
+        self.p.terminate()
+        self.p.wait(5)
+        for name in ("br0", "tap1", "wire0", "wire1"):
+            sh(f"ip link del {name}")
+        sh(f"ip addr add {LINUX}/24 dev tap0; ip link set tap0 up")
 
 
 def make_pki(folder):

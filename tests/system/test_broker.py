@@ -3,11 +3,8 @@
 of our own making."""
 import hashlib
 import json
-import os
 import random
-import signal
 import subprocess
-import sys
 import threading
 import time
 
@@ -359,24 +356,11 @@ def test_200_mtls_clients_lose_nothing(broker, pki):
 def test_bad_wire(start, pki):
     """Loss, duplication, reordering and damage in both directions, without offload: still nothing lost above TCP.
     (No wills: they are due when a RST arrives, and a lost RST is not repeated.)"""
-    for name, address in (("tap1", None), ("wire0", None), ("wire1", "10.9.0.1")):
-        lab.sh(f"ip tuntap add dev {name} mode tap" + (" vnet_hdr" if name == "tap1" else ""))
-    lab.sh("ip addr flush dev tap0; ip link set tap0 down; ip link add br0 type bridge; ip link set tap1 master br0;"
-           "ip link set wire0 master br0; ip link set br0 up; ip link set tap1 up; ip link set wire0 up;"
-           "ip addr add 10.9.0.1/24 dev wire1; ip link set wire1 up")
-    wire = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(__file__), "lossy.py"), "wire0", "wire1"])
-    broker = start(tap="tap1")
-    try:
-        for kind in ("plain", "mtls"):
-            got = run_mix(kind, pki, "--clients", "20", "--messages", "1000", "--big", "4", "--wills", "0", "--seed",
-                          "3" if kind == "plain" else "4")
+    with lab.BadWire() as wire:
+        broker = start(tap=wire.tap)
+        for kind, seed in (("plain", "3"), ("mtls", "4")):
+            got = run_mix(kind, pki, "--clients", "20", "--messages", "1000", "--big", "4", "--wills", "0", "--seed", seed)
             assert got["deliveries"] == got["expected"]
             subprocess.run(["mosquitto_sub", "-h", BROKER, "-t", "keep/#", "--remove-retained", "-W", "1"],
                            stdout=subprocess.DEVNULL)
-    finally:
-        wire.terminate()
-        wire.wait(5)
-        code = broker.stop()
-        lab.sh("ip link del br0; ip link del tap1; ip link del wire0; ip link del wire1;"
-               "ip addr add 10.9.0.1/24 dev tap0; ip link set tap0 up")
-    assert code == 0
+        assert broker.stop() == 0
