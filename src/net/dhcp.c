@@ -102,6 +102,11 @@ static bool parse(const struct nic *nic, struct bytes in, struct reply *out) {
   return out->type != 0;
 }
 
+// Unicast, and not loopback: what a host may be given.
+static bool usable(u32 address) {
+  return address >> 24 != 0 && address >> 24 != 127 && address >> 28 < 14;
+}
+
 static void send(struct nic *nic, u8 type) {
   u8 buf[300];
   struct dhcp *d = &nic->dhcp;
@@ -138,17 +143,20 @@ static void send(struct nic *nic, u8 type) {
 // RFC 2131 4.1: 4, 8, 16 .. 64 s, each with a random second either way.
 static void arm(struct nic *nic) {
   struct dhcp *d = &nic->dhcp;
+  u64 now = nic->net->core->now_ns;
   u64 wait = 4 * SECOND << MIN(d->tries, 4u);
-  u64 spread = siphash(&nic->net->core->hash_key, bytes_of(&d->xid, 8)) % (2 * SECOND);
-  d->next_ns = nic->net->core->now_ns + (d->tries == 0 ? SECOND : wait - SECOND + spread);
+  u64 spread = siphash(&nic->net->core->hash_key, bytes_of(&now, 8)) % (2 * SECOND);
+  d->next_ns = now + (d->tries == 0 ? SECOND : wait - SECOND + spread);
   d->tries++;
 }
 
 static void discover(struct nic *nic) {
   struct dhcp *d = &nic->dhcp;
   d->state = DHCP_SELECTING;
-  d->xid =
-      (u32)siphash(&nic->net->core->hash_key, bytes_of(&nic->net->core->now_ns, 8)) ^ nic->index;
+  if (d->tries == 0) {  // a repeated question keeps its number: the first answer may be slow
+    d->xid =
+        (u32)siphash(&nic->net->core->hash_key, bytes_of(&nic->net->core->now_ns, 8)) ^ nic->index;
+  }
   send(nic, DISCOVER);
   arm(nic);
 }
@@ -159,13 +167,13 @@ static void bind(struct nic *nic, const struct reply *r) {
   bool changed = nic->address != r->address;
   u32 lease = r->lease_s < 60 ? 60 : r->lease_s;
   nic->address = r->address;
-  nic->mask = r->mask != 0 ? r->mask : U32_MAX;
-  nic->prefix_len = (u8)__builtin_popcount(nic->mask);
+  nic->prefix_len = r->mask == 0 || r->mask == U32_MAX ? 32 : (u8)__builtin_clz(~r->mask);
+  nic->mask = nic->prefix_len == 0 ? 0 : U32_MAX << (32 - nic->prefix_len);  // contiguous
   nic->gateway = r->router;
   nic->dns[0] = r->dns[0];
   nic->dns[1] = r->dns[1];
   nic->mtu = r->mtu >= 576 && r->mtu < nic->info.mtu ? r->mtu : nic->info.mtu;
-  d->server = r->server;
+  d->server = r->server != 0 ? r->server : d->server;
   d->state = DHCP_BOUND;
   d->tries = 0;
   d->renew_ns = now + (r->t1_s != 0 && r->t1_s < lease ? r->t1_s : lease / 2) * SECOND;
@@ -185,7 +193,7 @@ static void on_packet(struct net *net, void *user, const struct udp_packet *p) {
   if (d->state == DHCP_OFF || p->source_port != SERVER_PORT || !parse(nic, p->payload, &r)) {
     return;
   }
-  if (d->state == DHCP_SELECTING && r.type == OFFER && r.address != 0) {
+  if (d->state == DHCP_SELECTING && r.type == OFFER && usable(r.address)) {
     d->offered = r.address;
     d->server = r.server;
     d->state = DHCP_REQUESTING;
@@ -193,7 +201,7 @@ static void on_packet(struct net *net, void *user, const struct udp_packet *p) {
     send(nic, REQUEST);
     arm(nic);
   } else if ((d->state == DHCP_REQUESTING || d->state == DHCP_BOUND) && r.type == ACK &&
-             r.address != 0) {
+             usable(r.address)) {
     bind(nic, &r);
   } else if (d->state != DHCP_SELECTING && r.type == NAK) {
     nic->address = 0;

@@ -26,8 +26,11 @@ void ip4_pseudo(struct csum *c, u32 source, u32 target, u8 protocol, u32 len) {
   csum_add32(c, len);
 }
 
-enum err ip4_write(struct nic *nic, u8 *h, u32 target, u8 protocol, u32 len) {
+enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len) {
   u8 mac[6];
+  if (source != nic->address) {
+    return ERR_NOT_FOUND;
+  }
   if (!arp_resolve(nic, target, mac)) {
     return ERR_AGAIN;
   }
@@ -41,7 +44,7 @@ enum err ip4_write(struct nic *nic, u8 *h, u32 target, u8 protocol, u32 len) {
   ip[8] = TTL;
   ip[9] = protocol;
   store_be16(ip + 10, 0);
-  store_be32(ip + 12, nic->address);
+  store_be32(ip + 12, source);
   store_be32(ip + 16, target);
   struct csum c = {0};
   csum_add(&c, bytes_of(ip, IP4_LEN));
@@ -71,10 +74,12 @@ static void icmp_send(struct nic *nic, u32 target, u16 type_code, u32 rest, stru
   csum_add(&c, bytes_of(h, 8));
   csum_add(&c, data);
   store_be16(h + 2, csum_finish(&c));
-  if (ip4_write(nic, f.slot->headers, target, IP_ICMP, 8 + (u32)data.len) != ERR_OK) {
+  if (ip4_write(nic, f.slot->headers, nic->address, target, IP_ICMP, 8 + (u32)data.len) != ERR_OK) {
     tx_cancel(nic, &f);
   } else {
-    tx_ref(&f, b, 0, (u32)data.len);
+    if (data.len > 0) {  // a device need not take an empty part
+      tx_ref(&f, b, 0, (u32)data.len);
+    }
     tx_commit(nic, &f, ETH_LEN + IP4_LEN + 8);
   }
   txbuf_unref(nic->net, b);
@@ -83,7 +88,7 @@ static void icmp_send(struct nic *nic, u32 target, u16 type_code, u32 rest, stru
 void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code) {
   const u8 *ip = frame->data + ETH_LEN;
   u32 quoted = MIN(frame->len - ETH_LEN, IP4_LEN + 8u);  // RFC 792: header and 64 bits
-  if ((frame->data[0] & 1) == 0 &&
+  if ((frame->data[0] & 1) == 0 && load_be32(ip + 12) != 0 &&
       bucket_take(&nic->net->icmp_bucket, nic->net->core->now_ns, ICMP_RATE)) {
     icmp_send(nic, load_be32(ip + 12), (u16)(3u << 8 | code), 0, bytes_of(ip, quoted));
   }
@@ -157,11 +162,13 @@ enum err udp_send(struct net *net, u32 nic_index, const struct udp_packet *p) {
   csum_add(&c, p->payload);
   u16 sum = csum_finish(&c);
   store_be16(h + 6, sum == 0 ? 0xffff : sum);
-  enum err e = ip4_write(nic, f.slot->headers, p->target, IP_UDP, len);
+  enum err e = ip4_write(nic, f.slot->headers, nic->address, p->target, IP_UDP, len);
   if (e != ERR_OK) {
     tx_cancel(nic, &f);
   } else {
-    tx_ref(&f, b, 0, (u32)p->payload.len);
+    if (p->payload.len > 0) {
+      tx_ref(&f, b, 0, (u32)p->payload.len);
+    }
     tx_commit(nic, &f, ETH_LEN + IP4_LEN + UDP_LEN);
   }
   txbuf_unref(net, b);

@@ -116,7 +116,7 @@ struct net {
   u32 udp_count;
   u16 ip_id;
   u32 timer;
-  struct bucket rst_bucket, challenge_bucket, icmp_bucket;
+  struct bucket rst_bucket, icmp_bucket;
   // TCP
   struct pool conns, waits;
   struct tcp_conn **hash;
@@ -124,6 +124,7 @@ struct net {
   u32 hash_mask;
   struct link touched, dead, wait_list;
   u32 syn_count, syn_max;
+  u32 rx_held;  // receive buffers in the queues of all connections
 };
 
 static inline void net_drop(struct net *net, enum drop why) {
@@ -163,8 +164,9 @@ struct ip4 {  // a received packet's header
   u8 protocol;
 };
 void ip4_input(struct nic *nic, struct rxbuf *frame CONSUMES);
-// Writes Ethernet and IPv4 headers for a payload of `len` bytes behind them. ERR_AGAIN: no MAC yet.
-enum err ip4_write(struct nic *nic, u8 *h, u32 target, u8 protocol, u32 len);
+// Writes Ethernet and IPv4 headers for a payload of `len` bytes behind them. ERR_AGAIN: no MAC yet;
+// ERR_NOT_FOUND: `source` is not (or no longer) this NIC's address.
+enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len);
 void ip4_pseudo(struct csum *c, u32 source, u32 target, u8 protocol, u32 len);
 void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code);
 

@@ -1,5 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Life of a connection: table, timers, the owner's calls.
+// Life of a connection: table, timers, the owner's calls (RFC 9293 3.9, 3.10).
+//
+// I1  A connection is in the hash table from tcp_new until tcp_free, whatever its state.
+// I2  A TIME-WAIT lives in its own small record; when those run out the oldest gives way.
+// I3  Every state but ESTABLISHED and CLOSE-WAIT with nothing in flight has a deadline: no
+//     connection that its owner has left stays for ever.
 #include "net/tcp_conn.h"
 
 #define RTO_START_MS 1000u
@@ -128,15 +133,19 @@ void tcp_free(struct net *net, struct tcp_conn *c) {
   c->state = TCP_CLOSED;
   c->ops = NULL;
   wheel_put(&net->core->wheel, c->timer);
+  net->rx_held -= (u32)c->rx_bufs + c->ooo_bufs;
   if (c->rx != NULL) {
     plat_rx_release(net->core->id, c->rx);
   }
   if (c->ooo != NULL) {
     plat_rx_release(net->core->id, c->ooo);
   }
+  c->rx = c->rx_last = c->ooo = NULL;  // callers up the stack may still look
+  c->rx_len = c->rx_bufs = c->ooo_bufs = 0;
   for (struct link *l = list_pop(&c->queue); l != NULL; l = list_pop(&c->queue)) {
     txbuf_unref(net, CONTAINER_OF(l, struct txbuf, link));
   }
+  c->unsent = NULL;
   list_remove(&c->touch);
   list_push(&net->dead, &c->touch);  // I2 of stack.h: callers up the stack may still look at it
   net->stats.tcp_open--;
@@ -254,10 +263,8 @@ static void on_rtx(struct net *net, struct tcp_conn *c) {
     tcp_send_syn_ack(net, c);
     return;
   }
-  if (c->snd_wnd < c->mss && c->snd_end != c->snd_una && c->snd_wnd <= c->snd_nxt - c->snd_una) {
-    c->stuck_ns =
-        c->snd_wnd == 0 ? net->core->now_ns : c->stuck_ns;  // a slow reader is no dead peer
-    tcp_probe(net, c);
+  if (c->snd_wnd == 0 && c->snd_end != c->snd_una) {
+    tcp_probe(net, c);  // a peer that answers may keep its window shut: take_ack counts anew
     return;
   }
   u32 flight = c->snd_max - c->snd_una;
@@ -266,6 +273,7 @@ static void on_rtx(struct net *net, struct tcp_conn *c) {
   c->fast_dup = 0;
   c->dup_acks = 0;
   c->recover = c->snd_max;
+  c->force = true;  // also what silly window avoidance holds back (RFC 9293 3.8.6.2.1)
   tcp_rewind(c);
   net->stats.tcp_retransmits++;
   tcp_touch(net, c);
@@ -367,6 +375,7 @@ void tcp_consume(struct tcp_conn *c, u32 len) {
     done = done == NULL ? c->rx : done;
     c->rx = c->rx->next;
     c->rx_bufs--;
+    c->net->rx_held--;
   }
   if (last != NULL) {
     last->next = NULL;
@@ -444,7 +453,7 @@ void tcp_abort(struct tcp_conn *c) {
                    .target = c->remote,
                    .source_port = c->local_port,
                    .target_port = c->remote_port,
-                   .seq = c->snd_nxt,
+                   .seq = tcp_ack_seq(c),
                    .ack = c->rcv_nxt,
                    .flags = TCPF_RST | TCPF_ACK,
                    .nic = c->nic};

@@ -32,6 +32,9 @@ enum tcp_flag {
 #define TCP_RX_BYTES 65536u  // receive buffer: the largest window we offer
 #define TCP_RX_BUFS 96u      // and in buffers, so that tiny segments do not hold thousands
 #define TCP_OOO_BUFS 64u
+#define TCP_COPY_MAX 1024u      // smaller pieces are copied behind others, larger ones kept
+#define TCP_HELD_OOO_MAX 4096u  // receive buffers all connections hold, out-of-order ones refused
+#define TCP_HELD_MAX 12288u     // and any
 #define TCP_WINDOW_SHIFT 1u
 #define TCP_MS 1000000ull
 
@@ -54,7 +57,8 @@ struct tcp_conn {
   struct rxbuf *ooo;  // frame_len of each holds its first sequence number
   u32 ts_recent;
   u32 last_ack_sent;
-  u32 ooo_fin;  // sequence of a FIN that came too early, when has_ooo_fin
+  u32 sack_first;  // a byte of the block that came last: told first (RFC 2018 4)
+  u32 ooo_fin;     // sequence of a FIN that came too early, when has_ooo_fin
   // sending
   u32 snd_una, snd_nxt, snd_end, snd_max;
   u32 snd_wnd, snd_wl1, snd_wl2, snd_wnd_max;
@@ -66,6 +70,8 @@ struct tcp_conn {
   u32 srtt_us, rttvar_us, rto_ms;  // RFC 6298
   u32 rtt_seq;                     // the segment being timed, without timestamps
   u64 rtt_sent_ns;
+  u64 ts_recent_ns;  // when ts_recent was taken
+  u32 challenge_ms;  // of the last challenge acknowledgement, 0 = never
   u16 dup_acks;
   u8 retries;
   u8 fast_dup;  // in fast recovery
@@ -76,6 +82,7 @@ struct tcp_conn {
   bool ack_now, ack_later;
   bool room_wanted;  // the owner saw less than it wants: tell it when there is more
   bool timing;
+  bool force;  // a timeout: send what the window takes, however little
   bool told_readable;
   u32 timer;
   u64 armed_ns;     // when the wheel will fire; U64_MAX = not armed
@@ -143,12 +150,18 @@ struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u3
                                   u16 remote_port);
 void tcp_wait_free(struct net *net, struct time_wait *w);
 
+// --- data (tcp_data.c)
+// `chain` holds s->len bytes of payload (NULL when none). CONSUMES chain. The owner may be called.
+void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
+                   struct rxbuf *chain CONSUMES);
+
 // --- output (tcp_out.c)
 void tcp_output(struct net *net, struct tcp_conn *c);  // data, FIN and acknowledgement that are due
 void tcp_send_syn_ack(struct net *net, struct tcp_conn *c);
 void tcp_retransmit_first(struct net *net, struct tcp_conn *c);
 void tcp_rewind(struct tcp_conn *c);  // snd_nxt = snd_una: everything is to be sent again
 void tcp_probe(struct net *net, struct tcp_conn *c);
+u32 tcp_ack_seq(const struct tcp_conn *c);  // for segments without data
 u32 tcp_window(const struct tcp_conn *c);
 struct bare {  // a segment outside any connection
   u32 source, target, seq, ack;

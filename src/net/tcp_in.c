@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// Receiving, in the order of RFC 9293 3.10.7.4: sequence, RST, SYN, ACK, data, FIN; RFC 5961
-// decides what a RST or SYN inside the window may do, RFC 7323 throws away old duplicates.
+// Receiving, in the order of RFC 9293 3.10.7.4: sequence, RST, SYN, ACK, then data and FIN
+// (tcp_data.c). RFC 5961 decides what a RST or SYN inside the window may do, RFC 7323 throws away
+// old duplicates, RFC 6191 lets a new SYN end a TIME-WAIT. Congestion control is NewReno (RFC 5681,
+// 6582) with an initial window of ten segments (6928).
+//
+// I1  Nothing a peer sends makes a connection that it could not make by the table of RFC 9293.
+// I2  A refused SYN leaves no state and gets no answer (DESIGN 5).
+// I3  Answers to what is not acceptable are limited: per connection for challenges, per core for
+//     RST.
 #include "net/tcp_conn.h"
 
-#define CHALLENGE_RATE 100u
+#define CHALLENGE_MS 500u  // RFC 5961 7, counted per connection: a shared count is a side channel
 #define RST_RATE 200u
-#define DELAYED_ACK_NS (20 * TCP_MS)
+#define PAWS_IDLE_NS (24ull * 24 * 3600 * 1000 * TCP_MS)  // RFC 7323 5.5
 #define RTO_MIN_MS 200u
 #define RTO_MAX_MS 60000u
 
@@ -91,6 +98,8 @@ static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment
       c->fast_dup = 0;
     } else {
       grow_window(c, acked);
+      // Kept near: half the sequence space later it would compare as the future.
+      c->recover = seq_lt(c->recover, c->snd_una) ? c->snd_una : c->recover;
     }
     c->dup_acks = 0;
   }
@@ -101,11 +110,24 @@ static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment
 
 // --- acknowledgement field
 
+// An acknowledgement that tells a peer (or a forger) where the window is.
+static void challenge(struct net *net, struct tcp_conn *c) {
+  u32 now = tcp_clock(net);
+  if (c->challenge_ms == 0 || now - c->challenge_ms >= CHALLENGE_MS) {
+    c->challenge_ms = now;
+    c->ack_now = true;
+    tcp_touch(net, c);
+  }
+}
+
 static bool fin_acked(const struct tcp_conn *c, u32 ack) {
   return c->fin_queued && ack == c->snd_end + 1;
 }
 
 static void update_window(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  if (seq_lt(s->ack, c->snd_una)) {
+    return;  // RFC 9293 3.10.7.4: an old acknowledgement says nothing about today's window
+  }
   if (seq_lt(c->snd_wl1, s->seq) || (c->snd_wl1 == s->seq && seq_le(c->snd_wl2, s->ack))) {
     u32 window = s->window << c->snd_shift;
     if (window > c->snd_wnd) {
@@ -133,9 +155,9 @@ static void tell_room(struct tcp_conn *c) {
 
 // False: the segment is not acceptable any further (or the connection is gone).
 static bool take_ack(struct net *net, struct tcp_conn *c, const struct segment *s) {
-  if (seq_lt(c->snd_max, s->ack)) {  // acknowledges what was never sent
-    c->ack_now = bucket_take(&net->challenge_bucket, net->core->now_ns, CHALLENGE_RATE);
-    tcp_touch(net, c);
+  // RFC 5961 5.2: neither what was never sent nor what is older than any window.
+  if (seq_lt(c->snd_max, s->ack) || seq_lt(s->ack, c->snd_una - MAX(c->snd_wnd_max, 65535u))) {
+    challenge(net, c);
     return false;
   }
   u32 window_before = c->snd_wnd;
@@ -148,7 +170,12 @@ static bool take_ack(struct net *net, struct tcp_conn *c, const struct segment *
              window_before == c->snd_wnd && (s->flags & TCPF_FIN) == 0) {
     on_duplicate_ack(net, c);  // RFC 5681 2
   }
+  if (c->snd_wnd == 0) {  // shut, but alive: RFC 9293 3.8.6.1 keeps such a connection
+    c->retries = 0;
+    c->stuck_ns = c->stuck_ns == U64_MAX ? U64_MAX : net->core->now_ns;
+  }
   if (fin_done) {
+    c->fin_sent = true;  // also when a timeout had put it back into the queue
     c->rtx_ns = U64_MAX;
     c->stuck_ns = U64_MAX;
     if (c->state == TCP_FIN_WAIT_1) {
@@ -165,234 +192,7 @@ static bool take_ack(struct net *net, struct tcp_conn *c, const struct segment *
   return c->state != TCP_CLOSED;
 }
 
-// --- data
-
-static u32 chain_len(const struct rxbuf *b) {
-  u32 len = 0;
-  for (; b != NULL; b = b->next) {
-    len += b->len;
-  }
-  return len;
-}
-
-// Drops `n` bytes from the front of a chain; returns what is left (NULL: nothing).
-static struct rxbuf *chain_skip(u32 core, struct rxbuf *b, u32 n) {
-  while (b != NULL && b->len <= n) {
-    struct rxbuf *next = b->next;
-    n -= b->len;
-    b->next = NULL;
-    plat_rx_release(core, b);
-    b = next;
-  }
-  if (b != NULL) {
-    b->data += n;
-    b->len -= n;
-  }
-  return b;
-}
-
-static struct rxbuf *chain_cut(u32 core, struct rxbuf *chain, u32 keep) {
-  if (keep == 0) {
-    plat_rx_release(core, chain);
-    return NULL;
-  }
-  struct rxbuf *b = chain;
-  while (b->len < keep) {
-    keep -= b->len;
-    b = b->next;
-    ASSERT(b != NULL);
-  }
-  b->len = keep;
-  if (b->next != NULL) {
-    plat_rx_release(core, b->next);
-    b->next = NULL;
-  }
-  return chain;
-}
-
-static void append_in_order(struct tcp_conn *c, struct rxbuf *chain) {
-  while (chain != NULL) {
-    struct rxbuf *next = chain->next;
-    chain->next = NULL;
-    if (c->rx_last != NULL) {
-      c->rx_last->next = chain;
-    } else {
-      c->rx = chain;
-    }
-    c->rx_last = chain;
-    c->rx_len += chain->len;
-    c->rcv_nxt += chain->len;
-    c->rx_bufs++;
-    chain = next;
-  }
-}
-
-// Takes from the out-of-order queue what has become in order.
-static void drain_ooo(struct net *net, struct tcp_conn *c) {
-  while (c->ooo != NULL && seq_le(c->ooo->frame_len, c->rcv_nxt)) {
-    struct rxbuf *b = c->ooo;
-    c->ooo = b->next;
-    c->ooo_bufs--;
-    b->next = NULL;
-    u32 old = c->rcv_nxt - b->frame_len;
-    if (old < b->len) {
-      append_in_order(c, chain_skip(net->core->id, b, old));
-    } else {
-      plat_rx_release(net->core->id, b);
-    }
-  }
-}
-
-// Inserts one buffer of data [seq, seq+len) that starts beyond rcv_nxt; overlaps are cut off the
-// new one, so that what was acknowledged by SACK stays.
-static void insert_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *b, u32 seq) {
-  struct rxbuf **at = &c->ooo;
-  while (*at != NULL && seq_le((*at)->frame_len + (*at)->len, seq)) {
-    at = &(*at)->next;
-  }
-  if (*at != NULL && seq_le((*at)->frame_len, seq)) {  // its head lies inside *at
-    u32 cut = (*at)->frame_len + (*at)->len - seq;
-    if (cut >= b->len) {
-      plat_rx_release(net->core->id, b);
-      return;
-    }
-    b = chain_skip(net->core->id, b, cut);
-    seq += cut;
-    at = &(*at)->next;
-  }
-  if (*at != NULL && seq_lt((*at)->frame_len, seq + b->len)) {  // its tail overlaps the next
-    u32 keep = (*at)->frame_len - seq;
-    if (keep == 0) {
-      plat_rx_release(net->core->id, b);
-      return;
-    }
-    b->len = keep;  // what lies behind comes again if it is missing
-  }
-  if (c->ooo_bufs >= TCP_OOO_BUFS) {
-    net_drop(net, DROP_OUT_OF_ORDER_FULL);
-    plat_rx_release(net->core->id, b);
-    return;
-  }
-  b->frame_len = seq;
-  b->next = *at;
-  *at = b;
-  c->ooo_bufs++;
-}
-
-static void queue_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *chain, u32 seq) {
-  while (chain != NULL) {
-    struct rxbuf *next = chain->next;
-    u32 len = chain->len;
-    chain->next = NULL;
-    insert_ooo(net, c, chain, seq);
-    seq += len;
-    chain = next;
-  }
-  c->ack_now = true;  // RFC 5681 4.2: at once, so that the sender sees the gap
-}
-
-static void on_fin(struct net *net, struct tcp_conn *c) {
-  c->rcv_nxt++;
-  c->rcv_adv = seq_lt(c->rcv_adv, c->rcv_nxt) ? c->rcv_nxt : c->rcv_adv;
-  c->fin_received = true;
-  c->ack_now = true;
-  c->has_ooo_fin = false;
-  tcp_touch(net, c);
-  if (c->state == TCP_ESTABLISHED) {
-    c->state = TCP_CLOSE_WAIT;
-  } else if (c->state == TCP_FIN_WAIT_1) {
-    c->state = TCP_CLOSING;
-  } else if (c->state == TCP_FIN_WAIT_2) {
-    tcp_output(net, c);  // the acknowledgement of the FIN
-    tcp_to_time_wait(net, c);
-  }
-}
-
-static void tell_owner(struct net *net, struct tcp_conn *c, bool had_fin) {
-  (void)net;
-  if (c->ops == NULL) {
-    return;
-  }
-  if (c->rx_len > 0) {
-    c->ops->readable(c->user, c);
-  }
-  if (c->state != TCP_CLOSED && c->ops != NULL && c->fin_received && !had_fin) {
-    c->ops->ended(c->user, c, TCP_END_FIN);
-  }
-}
-
-static void discard_rx(struct net *net, struct tcp_conn *c) {  // the owner has left
-  if (c->rx != NULL) {
-    plat_rx_release(net->core->id, c->rx);
-    c->rx = c->rx_last = NULL;
-    c->rx_len = 0;
-    c->rx_bufs = 0;
-  }
-}
-
-// `chain` holds s->len bytes of payload (NULL when none); consumed.
-static void take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
-                      struct rxbuf *chain) {
-  u32 core = net->core->id;
-  u32 seq = s->seq;
-  u32 len = s->len;
-  bool fin = (s->flags & TCPF_FIN) != 0;
-  bool had_fin = c->fin_received;
-  if (had_fin || c->state > TCP_CLOSE_WAIT || c->state == TCP_SYN_RCVD) {
-    len = 0;
-    fin = false;
-  }
-  u32 old = seq_lt(seq, c->rcv_nxt) ? c->rcv_nxt - seq : 0;
-  if (old > 0) {
-    c->ack_now = true;
-    fin = fin && old <= len;
-    old = MIN(old, len);
-  }
-  u32 edge = c->rcv_adv - (seq + old);
-  u32 take = (i32)edge < 0 ? 0 : MIN(len - old, edge);
-  fin = fin && take == len - old;
-  if (chain != NULL) {
-    chain =
-        take == 0 ? chain_cut(core, chain, 0) : chain_cut(core, chain_skip(core, chain, old), take);
-  }
-  seq += old;
-  if (chain != NULL && seq != c->rcv_nxt) {
-    queue_ooo(net, c, chain, seq);
-  } else if (chain != NULL) {
-    ASSERT(chain_len(chain) == take);
-    append_in_order(c, chain);
-    bool gap = c->ooo != NULL;
-    drain_ooo(net, c);
-    c->ack_now = c->ack_now || gap;
-    if (!c->ack_later) {
-      c->ack_later = true;
-      c->ack_ns = net->core->now_ns + DELAYED_ACK_NS;
-    }
-  }
-  if (fin && seq + take != c->rcv_nxt) {
-    c->has_ooo_fin = true;
-    c->ooo_fin = seq + take;
-    fin = false;
-  }
-  if (fin || (c->has_ooo_fin && c->ooo_fin == c->rcv_nxt)) {
-    on_fin(net, c);
-  }
-  tcp_touch(net, c);
-  if (c->ops == NULL) {
-    discard_rx(net, c);
-  } else if (take > 0 || c->fin_received != had_fin) {
-    tell_owner(net, c, had_fin);
-  }
-}
-
 // --- acceptability (RFC 9293 3.10.7.4 first; RFC 5961; RFC 7323 5.3)
-
-static void challenge(struct net *net, struct tcp_conn *c) {
-  if (bucket_take(&net->challenge_bucket, net->core->now_ns, CHALLENGE_RATE)) {
-    c->ack_now = true;
-    tcp_touch(net, c);
-  }
-}
 
 static bool in_window(const struct tcp_conn *c, const struct segment *s) {
   u32 window = c->rcv_adv - c->rcv_nxt;
@@ -406,22 +206,31 @@ static bool in_window(const struct tcp_conn *c, const struct segment *s) {
   return s->seq - c->rcv_nxt < window || (s->seq + len - 1) - c->rcv_nxt < window;
 }
 
-static bool acceptable(struct net *net, struct tcp_conn *c, const struct segment *s) {
-  if (c->ts_ok && s->opt.has_ts && (s->flags & TCPF_RST) == 0 &&
-      seq_lt(s->opt.ts_value, c->ts_recent)) {
-    net_drop(net, DROP_TCP_WINDOW);  // PAWS
+// Data is answered at once, its sender waits for it; two peers answering each other's bare
+// acknowledgements would never end, so those are counted.
+static void answer_unacceptable(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  if (s->len == 0 && (s->flags & TCPF_FIN) == 0) {
+    challenge(net, c);
+  } else {
     c->ack_now = true;
     tcp_touch(net, c);
+  }
+}
+
+static bool acceptable(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  if (c->ts_ok && s->opt.has_ts && (s->flags & TCPF_RST) == 0 &&
+      seq_lt(s->opt.ts_value, c->ts_recent) && net->core->now_ns - c->ts_recent_ns < PAWS_IDLE_NS) {
+    net_drop(net, DROP_TCP_WINDOW);  // PAWS
+    answer_unacceptable(net, c, s);
     return false;
   }
   if (!in_window(c, s)) {
     net_drop(net, DROP_TCP_WINDOW);
     if ((s->flags & TCPF_RST) == 0) {
-      c->ack_now = true;
-      tcp_touch(net, c);
+      answer_unacceptable(net, c, s);
     }
     // With a shut window the acknowledgement still counts (RFC 9293 3.10.7.4).
-    return s->seq == c->rcv_nxt && (s->flags & (TCPF_RST | TCPF_SYN)) == 0;
+    return s->seq == c->rcv_nxt && (s->flags & (TCPF_RST | TCPF_SYN | TCPF_ACK)) == TCPF_ACK;
   }
   if ((s->flags & TCPF_RST) != 0) {  // RFC 5961 3.2
     if (s->seq == c->rcv_nxt) {
@@ -438,10 +247,12 @@ static bool acceptable(struct net *net, struct tcp_conn *c, const struct segment
   return (s->flags & TCPF_ACK) != 0;
 }
 
-static void take_timestamp(struct tcp_conn *c, const struct segment *s) {
+static void take_timestamp(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  bool stale = net->core->now_ns - c->ts_recent_ns >= PAWS_IDLE_NS;
   if (c->ts_ok && s->opt.has_ts && seq_le(s->seq, c->last_ack_sent) &&
-      seq_le(c->ts_recent, s->opt.ts_value)) {
+      (stale || seq_le(c->ts_recent, s->opt.ts_value))) {
     c->ts_recent = s->opt.ts_value;
+    c->ts_recent_ns = net->core->now_ns;
   }
 }
 
@@ -473,8 +284,8 @@ static const struct listener *find_listener(const struct net *net, u16 port) {
   return NULL;
 }
 
-static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip,
-                   const struct segment *s) {
+static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip, const struct segment *s,
+                   u32 isn_floor) {
   struct tcp_conn *c = net->syn_count >= net->syn_max
                            ? NULL
                            : tcp_new(net, ip->target, s->target_port, ip->source, s->source_port);
@@ -483,6 +294,10 @@ static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip,
     net->stats.tcp_refused++;
     return;
   }
+  if (isn_floor != 0 && seq_lt(c->snd_una, isn_floor)) {  // RFC 6191: beyond the old connection's
+    c->snd_una = c->snd_nxt = c->snd_end = c->snd_max = c->recover = isn_floor;
+    c->rtt_seq = isn_floor - 1;
+  }
   c->nic = (u8)nic->index;
   c->rcv_nxt = s->seq + 1;
   c->rcv_adv = c->rcv_nxt;
@@ -490,6 +305,7 @@ static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip,
   c->snd_wl1 = s->seq;
   c->ts_ok = s->opt.has_ts;
   c->ts_recent = s->opt.ts_value;
+  c->ts_recent_ns = net->core->now_ns;
   c->sack_ok = s->opt.sack_permitted;
   c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
   c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;
@@ -525,6 +341,20 @@ static bool on_established(struct net *net, struct tcp_conn *c, const struct seg
   return c->state != TCP_CLOSED;
 }
 
+static void reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s) {
+  struct bare b = {.source = c->local,
+                   .target = c->remote,
+                   .source_port = c->local_port,
+                   .target_port = c->remote_port,
+                   .seq = s->ack,
+                   .flags = TCPF_RST,
+                   .nic = c->nic};
+  net_drop(net, DROP_TCP_STATE);
+  if (bucket_take(&net->rst_bucket, net->core->now_ns, RST_RATE)) {
+    tcp_send_bare(net, &b);
+  }
+}
+
 static void on_segment(struct net *net, struct tcp_conn *c, const struct segment *s,
                        struct rxbuf *chain) {
   u32 core = net->core->id;
@@ -537,8 +367,13 @@ static void on_segment(struct net *net, struct tcp_conn *c, const struct segment
     plat_rx_release(core, chain);
     return;
   }
-  take_timestamp(c, s);
-  if (c->state == TCP_SYN_RCVD && (s->ack != c->snd_una || !on_established(net, c, s))) {
+  if (c->state == TCP_SYN_RCVD && s->ack != c->snd_una) {
+    reset_for(net, c, s);  // RFC 9293 3.10.7.4 fifth: not our SYN-ACK
+    plat_rx_release(core, chain);
+    return;
+  }
+  take_timestamp(net, c, s);
+  if (c->state == TCP_SYN_RCVD && !on_established(net, c, s)) {
     plat_rx_release(core, chain);
     return;
   }
@@ -549,7 +384,7 @@ static void on_segment(struct net *net, struct tcp_conn *c, const struct segment
     chain = NULL;
   }
   if (alive && (has_payload || (s->flags & TCPF_FIN) != 0)) {
-    take_data(net, c, s, chain);
+    tcp_take_data(net, c, s, chain);
   }
   if (c->state != TCP_CLOSED) {
     tcp_rearm(net, c);
@@ -557,15 +392,20 @@ static void on_segment(struct net *net, struct tcp_conn *c, const struct segment
 }
 
 // RFC 9293 3.10.7.4 for TIME-WAIT; RFC 6191: a newer SYN opens the connection anew.
-static bool on_time_wait(struct net *net, struct time_wait *w, const struct segment *s) {
+// False: the wait is over, *isn_floor is where the next connection's sequence numbers may begin.
+static bool on_time_wait(struct net *net, struct time_wait *w, const struct segment *s,
+                         u32 *isn_floor) {
   bool newer = (s->flags & TCPF_SYN) != 0 &&
                (seq_lt(w->rcv_nxt, s->seq) ||
                 (w->ts_ok && s->opt.has_ts && seq_lt(w->ts_recent, s->opt.ts_value)));
-  if (newer) {
+  if (newer && (s->flags & (TCPF_ACK | TCPF_RST | TCPF_FIN)) == 0) {
+    *isn_floor = MAX(w->snd_nxt + 65536u, 1u);
     tcp_wait_free(net, w);
     return false;
   }
-  if ((s->flags & TCPF_RST) == 0) {  // RFC 1337: a RST does not end it
+  // RFC 1337: a RST does not end it. A bare acknowledgement wants no answer.
+  bool wants_answer = s->len > 0 || (s->flags & (TCPF_FIN | TCPF_SYN)) != 0;
+  if ((s->flags & TCPF_RST) == 0 && wants_answer) {
     struct bare b = {.source = w->local,
                      .target = w->remote,
                      .source_port = w->local_port,
@@ -601,7 +441,9 @@ void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame) {
   u32 len = (u32)ip->total_len - ip->header_len;
   struct segment s;
   enum drop why = DROP_COUNT;
-  if (frame->len < off || !tcp_header_parse(frame->data + off, frame->len - off, len, &s)) {
+  if ((frame->data[0] & 1) != 0) {
+    why = DROP_NOT_OURS;  // RFC 1122 4.2.3.10: never by broadcast
+  } else if (frame->len < off || !tcp_header_parse(frame->data + off, frame->len - off, len, &s)) {
     why = DROP_SHORT;
   } else if (!checksum_good(ip, frame, off, len)) {
     why = DROP_CHECKSUM;
@@ -620,10 +462,11 @@ void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame) {
     return;
   }
   struct time_wait *w = tcp_wait_lookup(net, ip->target, s.target_port, ip->source, s.source_port);
-  if (w == NULL || !on_time_wait(net, w, &s)) {
+  u32 isn_floor = 0;
+  if (w == NULL || !on_time_wait(net, w, &s, &isn_floor)) {
     bool open = find_listener(net, s.target_port) != NULL;
     if (open && (s.flags & (TCPF_SYN | TCPF_ACK | TCPF_RST | TCPF_FIN)) == TCPF_SYN) {
-      on_syn(net, nic, ip, &s);
+      on_syn(net, nic, ip, &s, isn_floor);
     } else {
       net_drop(net, open ? DROP_TCP_STATE : DROP_NO_LISTENER);
       reset(net, nic, ip, &s);

@@ -20,6 +20,25 @@ u32 tcp_window(const struct tcp_conn *c) {
   return bytes >= grown + step ? bytes : grown;
 }
 
+struct sack_block {
+  u32 begin, end;
+};
+
+// The block of adjacent buffers at *b; moves *b behind it.
+static struct sack_block next_block(const struct rxbuf **b) {
+  struct sack_block block = {(*b)->frame_len, (*b)->frame_len + (*b)->len};
+  for (*b = (*b)->next; *b != NULL && (*b)->frame_len == block.end; *b = (*b)->next) {
+    block.end += (*b)->len;
+  }
+  return block;
+}
+
+static u32 put_block(u8 *h, u32 at, struct sack_block block) {
+  store_be32(h + at, block.begin);
+  store_be32(h + at + 4, block.end);
+  return at + 8;
+}
+
 // Writes timestamps and SACK blocks; returns the header's length.
 static u32 write_options(const struct net *net, const struct tcp_conn *c, u8 *h, bool with_sack) {
   u32 len = TCP_LEN;
@@ -35,19 +54,23 @@ static u32 write_options(const struct net *net, const struct tcp_conn *c, u8 *h,
     return len;
   }
   u32 at = len + 4;
-  u32 blocks = 0;
-  for (const struct rxbuf *b = c->ooo; b != NULL && blocks < SACK_BLOCKS_MAX; blocks++) {
-    u32 end = b->frame_len + b->len;
-    store_be32(h + at, b->frame_len);
-    for (b = b->next; b != NULL && b->frame_len == end; b = b->next) {
-      end += b->len;
+  const struct rxbuf *latest = c->ooo;
+  for (const struct rxbuf *b = c->ooo; b != NULL;) {  // RFC 2018 4: the block that came last first
+    struct sack_block block = next_block(&b);
+    if (c->sack_first - block.begin < block.end - block.begin) {
+      at = put_block(h, at, block);
+      latest = NULL;
+      break;
     }
-    store_be32(h + at + 4, end);
-    at += 8;
+  }
+  u32 first = latest == NULL ? load_be32(h + len + 4) : c->ooo->frame_len - 1;
+  for (const struct rxbuf *b = c->ooo; b != NULL && at < len + 4 + 8 * SACK_BLOCKS_MAX;) {
+    struct sack_block block = next_block(&b);
+    at = block.begin == first ? at : put_block(h, at, block);
   }
   h[len] = h[len + 1] = 1;
   h[len + 2] = 5;
-  h[len + 3] = (u8)(2 + 8 * blocks);
+  h[len + 3] = (u8)(at - len - 2);
   return at;
 }
 
@@ -82,7 +105,7 @@ static bool finish(struct nic *nic, struct frame *f, u32 source, u32 target, u32
     }
     store_be16(h + 16, csum_finish(&c));
   }
-  if (ip4_write(nic, f->slot->headers, target, IP_TCP, header_len + payload) != ERR_OK) {
+  if (ip4_write(nic, f->slot->headers, source, target, IP_TCP, header_len + payload) != ERR_OK) {
     tx_cancel(nic, f);
     net_drop(nic->net, DROP_NO_ROUTE);
     return false;
@@ -179,6 +202,13 @@ static u32 send_data(struct net *net, struct tcp_conn *c, u32 len, bool *sent) {
   return got;
 }
 
+// RFC 9293 3.10.7.4 wants SND.NXT, as the peer saw it: what a timeout put back was sent all the
+// same. Beyond the peer's window it would not be acceptable there.
+u32 tcp_ack_seq(const struct tcp_conn *c) {
+  u32 edge = c->snd_una + c->snd_wnd;
+  return seq_lt(edge, c->snd_max) ? edge : c->snd_max;
+}
+
 static void send_ack(struct net *net, struct tcp_conn *c) {
   struct nic *nic = &net->nic[c->nic];
   struct frame f;
@@ -187,8 +217,7 @@ static void send_ack(struct net *net, struct tcp_conn *c) {
   }
   u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
   u32 header_len = write_options(net, c, h, true);
-  u32 seq = c->snd_nxt + (c->fin_sent ? 1 : 0);
-  write_header(c, h, seq, TCPF_ACK, header_len);
+  write_header(c, h, tcp_ack_seq(c), TCPF_ACK, header_len);
   if (finish(nic, &f, c->local, c->remote, header_len, 0)) {
     ack_is_out(c);
   }
@@ -276,7 +305,13 @@ static bool worth_sending(const struct tcp_conn *c, u32 len, u32 waiting) {
 }
 
 void tcp_output(struct net *net, struct tcp_conn *c) {
-  if (c->state == TCP_CLOSED || c->state == TCP_SYN_RCVD) {
+  if (c->state == TCP_CLOSED) {
+    return;
+  }
+  if (c->state == TCP_SYN_RCVD) {
+    if (c->ack_now) {
+      send_ack(net, c);  // to a SYN or segment that does not fit ours
+    }
     return;
   }
   bool sent = true;
@@ -284,9 +319,10 @@ void tcp_output(struct net *net, struct tcp_conn *c) {
     u32 waiting = c->snd_end - c->snd_nxt;
     u32 len = MIN(waiting, usable(c));
     bool fin_only = waiting == 0 && c->fin_queued && !c->fin_sent;
-    if (!worth_sending(c, len, waiting) && !fin_only) {
+    if (!worth_sending(c, len, waiting) && !fin_only && !(c->force && len > 0)) {
       break;
     }
+    c->force = false;
     (void)send_data(net, c, len, &sent);
     arm_rtx(net, c);
   }
@@ -300,6 +336,9 @@ void tcp_output(struct net *net, struct tcp_conn *c) {
       (opened && c->state <= TCP_FIN_WAIT_2 && !c->fin_received)) {
     send_ack(net, c);
   }
+  if (tx_room(&net->nic[c->nic]) == 0) {
+    tcp_touch(net, c);  // what is left goes out when the device gives slots back
+  }
   tcp_rearm(net, c);
 }
 
@@ -310,7 +349,8 @@ void tcp_retransmit_first(struct net *net, struct tcp_conn *c) {
   bool fin_sent = c->fin_sent;
   bool sent = false;
   tcp_rewind(c);
-  (void)send_data(net, c, MIN(c->snd_end - c->snd_una, c->mss), &sent);
+  u32 len = MIN(MIN(c->snd_end - c->snd_una, c->snd_max - c->snd_una), c->mss);
+  (void)send_data(net, c, len, &sent);  // only what was sent before
   c->timing = false;
   net->stats.tcp_retransmits++;
   if (seq_lt(c->snd_nxt, nxt)) {  // back to where sending had come

@@ -68,7 +68,8 @@ enum plat_rx_csum {
 struct rxbuf {
   struct rxbuf *next;  // next buffer of this frame; the owner may reuse the field once it takes the
                        // frame apart
-  u8 *data;            // first byte (frame header in the first buffer)
+  u8 *data;            // first byte (frame header in the first buffer); the bytes lie in a block of
+                       // PLAT_RXBUF_SIZE, aligned to it, whose rest the owner may write behind them
   u32 len;             // bytes here
   u32 frame_len;       // bytes of the whole frame
   u16 frame_gso_size;  // 0, or this is a super-segment of that MSS
