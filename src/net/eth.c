@@ -70,6 +70,7 @@ static void arp_send(struct nic *nic, u16 operation, const u8 to[6], u32 target,
 static void arp_ask(struct nic *nic, struct arp_entry *e) {
   static const u8 nobody[6];
   e->since_ns = nic->net->core->now_ns;
+  e->due = false;
   e->tries++;
   arp_send(nic, 1, broadcast_mac, e->address, nobody);
 }
@@ -104,8 +105,8 @@ bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]) {
   struct arp_entry *e = arp_find(nic, hop);
   if (e != NULL && e->state == ARP_KNOWN) {
     e->used_ns = now;
-    if (now - e->since_ns > ARP_FRESH_NS) {
-      arp_ask(nic, e);
+    if (now - e->since_ns > ARP_FRESH_NS && e->tries == 0) {
+      e->due = nic->arp_due = true;
     }
     memcpy(mac, e->mac, 6);
     return true;
@@ -113,9 +114,22 @@ bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]) {
   if (e == NULL) {
     e = arp_place(nic, hop);
     e->state = ARP_ASKED;
-    arp_ask(nic, e);
+    e->due = nic->arp_due = true;
   }
   return false;
+}
+
+// Asks what arp_resolve found missing: that runs while another frame is being made.
+void arp_flush(struct nic *nic) {
+  if (!nic->arp_due) {
+    return;
+  }
+  nic->arp_due = false;
+  for (u32 i = 0; i < ARP_ENTRIES; i++) {
+    if (nic->arp[i].due) {
+      arp_ask(nic, &nic->arp[i]);
+    }
+  }
 }
 
 void arp_tick(struct nic *nic) {

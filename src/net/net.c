@@ -139,6 +139,7 @@ bool net_flush(struct core *core, void *ctx) {
   tcp_flush_all(net);
   bool waits = tcp_work_waits(net);
   for (u32 i = 0; i < net->nic_count; i++) {
+    arp_flush(&net->nic[i]);
     tx_flush(&net->nic[i]);
     waits |= net->nic[i].batch_count > 0;
   }

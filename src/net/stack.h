@@ -59,6 +59,7 @@ struct arp_entry {
   u8 mac[6];
   u8 state;
   u8 tries;
+  bool due;      // to be asked for when the turn ends
   u64 since_ns;  // learned or last asked
   u64 used_ns;
 };
@@ -83,9 +84,11 @@ struct nic {
   u16 mtu;
   u8 prefix_len;
   struct arp_entry arp[ARP_ENTRIES];
+  bool arp_due;
   struct dhcp dhcp;
   struct tx_frame batch[BATCH];
   u32 batch_count;
+  bool making;  // between tx_begin and tx_commit or tx_cancel: one frame at a time
 };
 
 struct listener {
@@ -155,6 +158,7 @@ bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]);
 void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed);
 void arp_announce(struct nic *nic);
 void arp_tick(struct nic *nic);
+void arp_flush(struct nic *nic);
 
 // --- IPv4, ICMP, UDP (ip4.c)
 struct ip4 {  // a received packet's header

@@ -67,6 +67,7 @@ u32 tx_room(const struct nic *nic) {
 }
 
 bool tx_begin(struct nic *nic, struct frame *f) {
+  ASSERT(!nic->making);
   if (nic->batch_count == BATCH) {
     tx_flush(nic);
   }
@@ -79,6 +80,7 @@ bool tx_begin(struct nic *nic, struct frame *f) {
     net_drop(nic->net, DROP_TX_FULL);
     return false;
   }
+  nic->making = true;
   f->slot->ref_count = 0;
   f->tx = &nic->batch[nic->batch_count];
   f->tx->part_count = 1;
@@ -105,11 +107,15 @@ static void release_slot(struct net *net, struct tx_slot *slot) {
 }
 
 void tx_cancel(struct nic *nic, struct frame *f) {
+  ASSERT(nic->making);
+  nic->making = false;
   release_slot(nic->net, f->slot);
 }
 
 void tx_commit(struct nic *nic, struct frame *f, u32 header_len) {
   ASSERT(header_len <= HEADERS_MAX);
+  ASSERT(nic->making);
+  nic->making = false;
   f->tx->part[0] = bytes_of(f->slot->headers, header_len);
   nic->batch_count++;
   nic->net->stats.tx_frames++;
