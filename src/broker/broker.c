@@ -1,107 +1,136 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "broker/broker.h"
-
+// The broker's memory: every pool and table, from one sum.
 #include "broker/state.h"
 
-#define SUBACK_CODES_MAX 512u  // filters of one SUBSCRIBE; more is a quota error
+// What one session is given, beside its messages.
+#define SUBS_PER_SESSION 4u
+#define NODES_PER_SESSION 6u
+#define ENTRIES_PER_SESSION 24u
+#define RNODES_PER_SESSION 10u
+#define RETAINED_PER_SESSION 5u
 
-// Everything from one figure, so that twice the memory is twice the clients. Shares in 1/64.
-void broker_limits_default(struct broker_limits *out, u64 memory_len) {
-  u64 part = memory_len / 64;
-  *out = (struct broker_limits){
-      .sessions = (u32)MIN(4 * part / 512, 4000000ull),       // 4: session and hash entry
-      .subscriptions = (u32)MIN(4 * part / 64, 8000000ull),   // 4
-      .topic_nodes = (u32)MIN(6 * part / 96, 8000000ull),     // 6
-      .queue_entries = (u32)MIN(8 * part / 32, 16000000ull),  // 8
-      .retained = (u32)MIN(2 * part / 40, 4000000ull),        // 2
-      .message_bytes = 36 * part,                             // 36: payloads, topics, names
-      .session_queued_max = 1000,
-      .session_inflight_max = 20,
-      .packet_size_max = 2000000,
-      .topic_alias_max = ALIAS_MAX,
-      .retain_available = true,
-      .qos_max = 2,
-      .v4_expiry_s = U32_MAX,
-  };
-}
-
-static u32 hash_size(u32 count) {
-  u32 size = 256;
-  while (size < count && size < 1u << 30) {
+static u32 table_size(u32 objects) {
+  u32 size = 16;
+  while (size < objects) {
     size *= 2;
   }
   return size;
 }
 
-// Shares of message_bytes in 1/16, by size: small messages are the many.
-static const struct {
-  u32 size, share;
-} blobs[5] = {{64, 1}, {128, 4}, {256, 3}, {512, 2}, {1024, 2}};  // the other 4/16: page runs
-
-static u32 extent_pages(const struct broker_limits *l) {
-  return (u32)(l->message_bytes / 16 * 4 / (EXTENT_PAGE + 9));
+static u32 controls_of(const struct broker_limits *l) {
+  return l->sessions * 4 + 1024;
+}
+static u32 rnodes_of(const struct broker_limits *l) {
+  return l->retained * (RNODES_PER_SESSION / RETAINED_PER_SESSION) + 16;
+}
+static u32 shares_of(const struct broker_limits *l) {
+  return l->subscriptions / 8 + 16;
+}
+static u32 replays_of(const struct broker_limits *l) {
+  return l->sessions * 2 + 16;
 }
 
-static bool make_pool(struct carve *carve, struct pool *p, const char *name, u32 size, u32 count) {
-  usize len = pool_bytes(size, count);
-  struct span memory = carve_take(carve, len, 64);
-  if (memory.ptr != NULL) {
-    pool_init(p, name, memory, size, count);
-  }
-  return memory.ptr != NULL;
+void broker_limits_default(struct broker_limits *out, u64 memory_len) {
+  // 5/8 of the memory for sessions and what belongs to them (an eighth of that for red zones and
+  // the rounding of tables), what is then left for messages.
+  u64 bundle = sizeof(struct session) + 16 +                       // and its bucket
+               SUBS_PER_SESSION * (sizeof(struct sub) + 16) +      //
+               SUBS_PER_SESSION / 4 * sizeof(struct share) +       //
+               NODES_PER_SESSION * (sizeof(struct tnode) + 16) +   //
+               ENTRIES_PER_SESSION * (sizeof(struct entry) + 1) +  //
+               4 * (sizeof(struct control) + 9) +                  //
+               RNODES_PER_SESSION * (sizeof(struct rnode) + 16) +  //
+               2 * (sizeof(struct replay) + 17);
+  u64 sessions = memory_len / 8 * 5 / (bundle + bundle / 8);
+  sessions = MIN(MAX(sessions, 4ull), 1000000ull);
+  *out = (struct broker_limits){
+      .sessions = (u32)sessions,
+      .subscriptions = (u32)sessions * SUBS_PER_SESSION,
+      .topic_nodes = (u32)sessions * NODES_PER_SESSION,
+      .queue_entries = (u32)sessions * ENTRIES_PER_SESSION,
+      .session_queued_max = 1000,
+      .session_inflight_max = 20,
+      .retained = (u32)sessions * RETAINED_PER_SESSION,
+      .packet_size_max = 2000000,
+      .topic_alias_max = 10,
+      .v4_expiry_s = U32_MAX,
+      .retain_available = true,
+      .qos_max = 2,
+  };
+  u64 fixed = broker_bytes(out);
+  u64 room = memory_len > fixed ? memory_len - fixed : 0;
+  out->message_bytes = ALIGN_DOWN(room - room / 64, (u64)BLOCK_GRANULE);
 }
 
-static void *make_table(struct carve *carve, u32 size) {
-  return carve_take(carve, (usize)size * sizeof(void *), 64).ptr;
+u64 broker_bytes(const struct broker_limits *l) {
+  u64 tables = (u64)table_size(l->sessions) + table_size(l->subscriptions) +
+               table_size(l->topic_nodes) + table_size(rnodes_of(l));
+  u64 sum = 0;
+  sum += sizeof(struct broker) + 64;
+  sum += pool_bytes(sizeof(struct session), l->sessions) + 64;
+  sum += pool_bytes(sizeof(struct sub), l->subscriptions) + 64;
+  sum += pool_bytes(sizeof(struct tnode), l->topic_nodes) + 64;
+  sum += pool_bytes(sizeof(struct share), shares_of(l)) + 64;
+  sum += pool_bytes(sizeof(struct entry), l->queue_entries) + 64;
+  sum += pool_bytes(sizeof(struct control), controls_of(l)) + 64;
+  sum += pool_bytes(sizeof(struct rnode), rnodes_of(l)) + 64;
+  sum += pool_bytes(sizeof(struct replay), replays_of(l)) + 64;
+  sum += tables * sizeof(u32) + 4 * 64;  // hash tables
+  sum += blocks_bytes(l->message_bytes) + 64;
+  return sum;
 }
 
-static enum err make_pools(struct broker *b, struct carve *carve) {
-  const struct broker_limits *l = &b->limits;
-  bool ok = make_pool(carve, &b->sessions, "sessions", sizeof(struct session), l->sessions);
-  ok = ok &&
-       make_pool(carve, &b->subs, "subscriptions", sizeof(struct subscription), l->subscriptions);
-  ok = ok && make_pool(carve, &b->nodes, "filters", sizeof(struct node), l->topic_nodes);
-  ok = ok &&
-       make_pool(carve, &b->deliveries, "queue entries", sizeof(struct delivery), l->queue_entries);
-  ok = ok && make_pool(carve, &b->retained, "retained", sizeof(struct retained), l->retained);
-  ok = ok &&
-       make_pool(carve, &b->replays, "replays", sizeof(struct replay), MAX(l->sessions / 8, 64u));
-  for (u32 i = 0; ok && i < ARRAY_COUNT(blobs); i++) {
-    u64 count = l->message_bytes / 16 * blobs[i].share / (blobs[i].size + 1 + POOL_REDZONE);
-    ok = make_pool(carve, &b->blob[i], "messages", blobs[i].size, (u32)MAX(count, 16ull));
-  }
-  u32 pages = MAX(extent_pages(l), 16u);
-  struct span memory = ok ? carve_take(carve, extent_bytes(pages), EXTENT_PAGE) : span_of(NULL, 0);
+static bool take_pool(struct carve *carve, struct pool *p, const char *name, u32 size, u32 count) {
+  struct span memory = carve_take(carve, pool_bytes(size, count), 64);
   if (memory.ptr == NULL) {
+    return false;
+  }
+  pool_init(p, name, memory, size, count);
+  return true;
+}
+
+static bool take_table(struct carve *carve, struct table *t, u32 objects) {
+  u32 size = table_size(objects);
+  struct span memory = carve_take(carve, (usize)size * sizeof(u32), 64);
+  if (memory.ptr == NULL) {
+    return false;
+  }
+  t->bucket = (u32 *)(void *)memory.ptr;
+  t->mask = size - 1;
+  memset(t->bucket, 0xff, (usize)size * sizeof(u32));  // NONE
+  return true;
+}
+
+enum err broker_init(struct core *core, struct carve *carve, const struct broker_limits *l) {
+  ASSERT(l->qos_max <= 2);
+  struct span own = carve_take(carve, sizeof(struct broker), 64);
+  struct span memory = carve_take(carve, (usize)blocks_bytes(l->message_bytes), 64);
+  if (own.ptr == NULL || memory.ptr == NULL) {
     return ERR_NO_MEMORY;
   }
-  extent_init(&b->extent, memory, pages);
-  return ERR_OK;
-}
-
-enum err broker_init(struct core *core, struct carve *carve, const struct broker_limits *limits) {
-  struct span memory = carve_take(carve, sizeof(struct broker), 64);
-  if (memory.ptr == NULL) {
-    return ERR_NO_MEMORY;
-  }
-  struct broker *b = (struct broker *)(void *)memory.ptr;
-  memset(b, 0, sizeof *b);
+  struct broker *b = (struct broker *)(void *)own.ptr;
   b->core = core;
-  b->limits = *limits;
-  b->root.kind = NODE_ROOT;
-  TRY(make_pools(b, carve));
-  u32 sessions = hash_size(limits->sessions);
-  u32 nodes = hash_size(limits->topic_nodes);
-  u32 retained = hash_size(limits->retained);
-  b->session_mask = sessions - 1;
-  b->node_mask = nodes - 1;
-  b->retained_mask = retained - 1;
-  b->session_hash = make_table(carve, sessions);
-  b->node_hash = make_table(carve, nodes);
-  b->retained_hash = make_table(carve, retained);
-  if (b->session_hash == NULL || b->node_hash == NULL || b->retained_hash == NULL) {
+  b->limits = *l;
+  bool ok =
+      take_pool(carve, &b->sessions, "session", sizeof(struct session), l->sessions) &&
+      take_pool(carve, &b->subs, "subscription", sizeof(struct sub), l->subscriptions) &&
+      take_pool(carve, &b->nodes, "topic node", sizeof(struct tnode), l->topic_nodes) &&
+      take_pool(carve, &b->shares, "share group", sizeof(struct share), shares_of(l)) &&
+      take_pool(carve, &b->entries, "queue entry", sizeof(struct entry), l->queue_entries) &&
+      take_pool(carve, &b->controls, "control packet", sizeof(struct control), controls_of(l)) &&
+      take_pool(carve, &b->rnodes, "retained node", sizeof(struct rnode), rnodes_of(l)) &&
+      take_pool(carve, &b->replays, "replay", sizeof(struct replay), replays_of(l)) &&
+      take_table(carve, &b->session_table, l->sessions) &&
+      take_table(carve, &b->sub_table, l->subscriptions) &&
+      take_table(carve, &b->node_table, l->topic_nodes) &&
+      take_table(carve, &b->rnode_table, rnodes_of(l));
+  if (!ok) {
     return ERR_NO_MEMORY;
   }
+  blocks_init(&b->blocks, memory, l->message_bytes);
+  b->route_head = b->route_tail = b->route_shared = NONE;
+  tree_init(b);
+  retained_init(b);
   core->broker = b;
   core->on_timer[TIMER_SESSION] = session_timer;
   return ERR_OK;
@@ -113,82 +142,4 @@ void broker_set_ops(struct broker *b, const struct broker_ops *ops) {
 
 const struct broker_stats *broker_stats(const struct broker *b) {
   return &b->stats;
-}
-
-// --- SUBSCRIBE, UNSUBSCRIBE
-
-// Grants one entry: its SUBACK code. *replay: retained messages are due.
-static u8 grant(struct session *s, const struct mqtt_entry *e, struct bytes filter, u32 id,
-                bool *replay) {
-  struct broker *b = s->broker;
-  struct subscription options = {.qos = MIN(e->qos, b->limits.qos_max),
-                                 .id = id,
-                                 .no_local = e->no_local,
-                                 .retain_as_published = e->retain_as_published};
-  bool existed = false;
-  *replay = false;
-  if (b->ops.may_subscribe != NULL && !b->ops.may_subscribe(s->user, filter, e->qos)) {
-    return MQTT_NOT_AUTHORIZED;
-  }
-  if (tree_subscribe(b, s, filter, &options, &existed) != ERR_OK) {
-    return MQTT_QUOTA_EXCEEDED;
-  }
-  // [MQTT-3.3.1-9..11]; shared subscriptions get no retained messages (4.8.2).
-  *replay = (e->retain_handling == 0 || (e->retain_handling == 1 && !existed)) &&
-            !bytes_starts_with(filter, BYTES_LIT("$share/"));
-  return options.qos;
-}
-
-enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub,
-                                     struct bytes packet, u64 now_ns) {
-  u8 codes[SUBACK_CODES_MAX];
-  u8 buf[SUBACK_CODES_MAX + 16];
-  bool replay[SUBACK_CODES_MAX];
-  (void)now_ns;
-  if (sub->entry_count > SUBACK_CODES_MAX) {
-    return MQTT_QUOTA_EXCEEDED;
-  }
-  u32 id = sub->props.subscription_id_count > 0 ? sub->props.subscription_id[0] : 0;
-  u32 pos = sub->entries.off;
-  struct mqtt_entry e;
-  u32 n = 0;
-  for (; n < sub->entry_count && mqtt_subscribe_entry(packet, sub, &pos, &e); n++) {
-    codes[n] = grant(s, &e, bytes_part(packet, e.filter), id, &replay[n]);
-  }
-  ASSERT(n == sub->entry_count);
-  struct writer w = writer_init(span_of(buf, sizeof buf));
-  mqtt_encode_suback(&w, session_version(s), MQTT_SUBACK, sub->packet_id, bytes_of(codes, n), NULL);
-  ASSERT(w.err == ERR_OK);
-  if (!session_raw(s, writer_bytes(&w))) {
-    return MQTT_QUOTA_EXCEEDED;
-  }
-  pos = sub->entries.off;
-  for (u32 i = 0; i < n && mqtt_subscribe_entry(packet, sub, &pos, &e); i++) {
-    if (replay[i] && codes[i] <= 2) {
-      retained_replay(s->broker, s, bytes_part(packet, e.filter), codes[i], id);
-    }
-  }
-  return MQTT_SUCCESS;
-}
-
-enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subscribe *u,
-                                       struct bytes packet, u64 now_ns) {
-  u8 codes[SUBACK_CODES_MAX];
-  u8 buf[SUBACK_CODES_MAX + 16];
-  (void)now_ns;
-  if (u->entry_count > SUBACK_CODES_MAX) {
-    return MQTT_QUOTA_EXCEEDED;
-  }
-  u32 pos = u->entries.off;
-  struct mqtt_entry e;
-  u32 n = 0;
-  for (; n < u->entry_count && mqtt_unsubscribe_entry(packet, u, &pos, &e); n++) {
-    bool was = tree_unsubscribe(s->broker, s, bytes_part(packet, e.filter));
-    codes[n] = was ? MQTT_SUCCESS : MQTT_NO_SUBSCRIPTION_EXISTED;
-  }
-  ASSERT(n == u->entry_count);
-  struct writer w = writer_init(span_of(buf, sizeof buf));
-  mqtt_encode_suback(&w, session_version(s), MQTT_UNSUBACK, u->packet_id, bytes_of(codes, n), NULL);
-  ASSERT(w.err == ERR_OK);
-  return session_raw(s, writer_bytes(&w)) ? MQTT_SUCCESS : MQTT_QUOTA_EXCEEDED;
 }

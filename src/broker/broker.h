@@ -30,8 +30,8 @@ struct broker_limits {
   u32 topic_nodes;
   u64 message_bytes;         // ceiling of all message objects together
   u32 queue_entries;         // all sessions together
-  u32 session_queued_max;    // per session, QoS 1/2 and QoS 0 together (mosquitto:
-                             // max_queued_messages, 1000)
+  u32 session_queued_max;    // per session (mosquitto: max_queued_messages, 1000). A connected
+                             // client's QoS 0 backlog may be four times as long.
   u32 session_inflight_max;  // mosquitto: max_inflight_messages, 20
   u32 retained;
   u32 packet_size_max;  // 2 000 000
@@ -71,9 +71,10 @@ void broker_set_ops(struct broker *b, const struct broker_ops *ops);
 enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
                                    struct bytes packet, const struct broker_identity *id,
                                    u64 now_ns, struct session **out, u16 *keep_alive_s);
-// The others return 0 or the reason to disconnect with. `packet` is the whole packet that the
-// struct's parts refer to. MQTT_SERVER_BUSY of a publish: no memory for the message now, nothing
-// has changed; the same packet may be offered again, and its connection is not read until then.
+// The others return 0 or the reason to disconnect with. MQTT_SERVER_BUSY: nothing was done for want
+// of memory, or because the client does not read its acknowledgements: hand the same packet over
+// again later and read nothing behind it. `packet` is the whole packet that the struct's parts
+// refer to.
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
                                    struct bytes packet, u64 now_ns);
 enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const struct mqtt_ack *a,
@@ -82,13 +83,13 @@ enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscr
                                      struct bytes packet, u64 now_ns);
 enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subscribe *u,
                                        struct bytes packet, u64 now_ns);
-// The client's DISCONNECT. ERR in v5 when it tries to raise a zero session expiry.
+// The client's DISCONNECT; the session is then detached and may be gone. A reason in v5 when it
+// tries to raise a zero session expiry.
 enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disconnect *d,
                                       struct bytes packet, u64 now_ns);
 // PINGREQ: a PINGRESP is queued.
 void broker_on_ping(struct session *s);
-// The connection is gone without DISCONNECT (will is due). Also after broker_on_disconnect, to
-// detach.
+// The connection is gone without DISCONNECT: the will is due.
 void broker_detach(struct session *s, u64 now_ns);
 
 // Work in slices (retained replay): a stage of the loop. True when something was done.
@@ -100,6 +101,10 @@ u32 broker_pull(struct session *s, struct span out, u64 now_ns);
 bool broker_has_output(const struct session *s);
 // A packet is partly written: nothing else may be put into the stream.
 bool broker_mid_packet(const struct session *s);
+// A message from the system itself ($SYS, logs), seen by every subscriber of its topic (a valid
+// name). False when it could not be stored.
+bool broker_publish(struct broker *b, struct bytes topic, struct bytes payload, u8 qos, bool retain,
+                    u64 now_ns);
 
 struct broker_stats {  // names follow $SYS/broker/...
   u64 messages_received, messages_sent, publish_received, publish_sent, bytes_received, bytes_sent,

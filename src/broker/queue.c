@@ -1,155 +1,257 @@
 // SPDX-License-Identifier: Apache-2.0
-// A session's queues. Three classes of output: control packets, QoS 0, QoS 1 and 2; the last waits
-// for the client's receive maximum, the others do not.
+// A session's lists. `queue`: not yet sent on this connection. `inflight`: QoS 1 and 2, sent, not
+// acknowledged, in order of sending. `control`: acknowledgements, in the order of what they answer.
+//
+// I1  Sequences of queue and inflight ascend; they never span more than 65535, so packet
+//     identifiers (1 + sequence mod 65535) are unique among them [MQTT-2.2.1-4].
+// I2  inflight.count = entries in the list + a QoS > 0 entry that is being streamed <= send_max.
+// I3  ready is true exactly between wake and the pull that finds nothing more.
 #include "broker/state.h"
 
-void queue_push(struct queue *q, struct delivery *d) {
-  d->next = NULL;
-  if (q->last != NULL) {
-    q->last->next = d;
+void entries_push(struct broker *b, struct list *l, u32 index) {
+  entry_at(b, index)->next = NONE;
+  if (l->tail == NONE) {
+    ASSERT(l->head == NONE);
+    l->head = index;
   } else {
-    q->first = d;
+    entry_at(b, l->tail)->next = index;
   }
-  q->last = d;
+  l->tail = index;
+  l->count++;
 }
 
-struct delivery *queue_pop(struct queue *q) {
-  struct delivery *d = q->first;
-  if (d != NULL) {
-    q->first = d->next;
-    q->last = q->first == NULL ? NULL : q->last;
-    d->next = NULL;
+u32 entries_pop(struct broker *b, struct list *l) {
+  u32 index = l->head;
+  ASSERT(index != NONE);
+  ASSERT(l->count > 0);
+  l->head = entry_at(b, index)->next;
+  if (l->head == NONE) {
+    l->tail = NONE;
   }
-  return d;
+  l->count--;
+  return index;
+}
+
+u32 *entry_ids(const struct broker *b, const struct entry *e) {
+  ASSERT((e->flags & ENTRY_IDS) != 0);
+  return (u32 *)(void *)(b->blocks.base + (usize)e->ids * BLOCK_GRANULE);
+}
+
+void entry_free(struct broker *b, u32 index) {
+  struct entry *e = entry_at(b, index);
+  if (e->message != NULL) {
+    message_unref(b, e->message);
+  }
+  if ((e->flags & ENTRY_IDS) != 0) {
+    blocks_put(&b->blocks, entry_ids(b, e));
+  }
+  pool_put(&b->entries, e);
+}
+
+void entries_clear(struct broker *b, struct list *l) {
+  while (l->head != NONE) {
+    entry_free(b, entries_pop(b, l));
+  }
+  list_reset(l);
 }
 
 void session_wake(struct session *s) {
-  if (s->user != NULL && !s->awake) {
-    s->awake = true;
-    s->broker->ops.wake(s->user);
+  if (!s->ready && s->user != NULL && broker_has_output(s)) {
+    s->ready = true;
+    if (s->b->ops.wake != NULL) {
+      s->b->ops.wake(s->user);
+    }
   }
 }
 
-void delivery_free(struct broker *b, struct delivery *d) {
-  if (d->m != NULL) {
-    message_unref(b, d->m);
+static bool queue_has_room(const struct session *s, u8 qos, bool unlimited) {
+  const struct broker_limits *l = &s->b->limits;
+  if (qos == 0) {
+    return unlimited || s->queue.count < l->session_queued_max * QOS0_QUEUE_FACTOR;
   }
-  pool_put(&b->deliveries, d);
+  u32 oldest = s->seq_next;
+  if (s->inflight.head != NONE) {
+    oldest = entry_at(s->b, s->inflight.head)->seq;
+  } else if (s->stream != NONE && entry_at(s->b, s->stream)->qos > 0) {
+    oldest = entry_at(s->b, s->stream)->seq;
+  }
+  if (s->seq_next - oldest >= 65534u - l->session_queued_max) {
+    return false;  // I1: the oldest is never acknowledged
+  }
+  return unlimited || s->queue.count < l->session_queued_max;
 }
 
-static bool dropped(struct session *s) {  // drop policy: newest; counted by client and in all
-  s->dropped++;
-  s->broker->stats.publish_dropped++;
-  return false;
+// The identifiers of the chain of matched subscriptions; false when there is no memory.
+static bool take_identifiers(struct broker *b, struct entry *e, u32 subs) {
+  u32 count = 0;
+  for (u32 i = subs; i != NONE; i = sub_at(b, i)->route_next) {
+    count++;
+  }
+  if (count == 0) {
+    return true;
+  }
+  if (count == 1) {
+    e->identifier = sub_at(b, subs)->identifier;
+    return true;
+  }
+  u32 *ids = blocks_take(&b->blocks, (u64)count * sizeof(u32));
+  if (ids == NULL) {
+    return false;
+  }
+  e->flags |= ENTRY_IDS;
+  e->identifier = count;
+  e->ids = (u32)(((u8 *)ids - b->blocks.base) / BLOCK_GRANULE);
+  for (u32 i = subs, k = 0; i != NONE; i = sub_at(b, i)->route_next) {
+    ids[k++] = sub_at(b, i)->identifier;
+  }
+  return true;
 }
 
-bool session_deliver(struct session *s, struct message *m, u8 qos, bool retain, const u32 *ids,
-                     u32 id_count) {
-  struct broker *b = s->broker;
-  u32 most = MIN(b->limits.session_queued_max, QUEUE_SPAN);
+bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 subs,
+                bool unlimited) {
+  struct broker *b = s->b;
+  ASSERT(qos <= 2);
   if (s->user == NULL && qos == 0) {
-    return false;  // offline sessions are kept QoS 1 and 2 only
+    return false;  // 4.1: QoS 0 is not kept for who is away
   }
-  if (s->queued_count >= most + b->limits.session_inflight_max ||
-      s->queued_count + s->inflight_count >= QUEUE_SPAN) {
-    return dropped(s);
+  struct entry *e = queue_has_room(s, qos, unlimited) ? pool_take(&b->entries) : NULL;
+  if (e == NULL) {
+    s->dropped_full++;
+    b->stats.publish_dropped++;
+    return false;
   }
-  struct delivery *d = pool_take_raw(&b->deliveries);
-  if (d == NULL) {
-    return dropped(s);
-  }
-  *d = (struct delivery){.m = m, .qos = qos, .flags = retain ? DELIVERY_RETAIN : 0};
-  for (u32 i = 0; i < id_count; i++) {
-    d->sub_id[i] = ids[i];
+  e->message = message_ref(m);
+  e->qos = qos;
+  e->flags = retain ? ENTRY_RETAIN : 0;
+  u32 index = pool_index(&b->entries, e);
+  if (subs != NONE && !take_identifiers(b, e, subs)) {
+    entry_free(b, index);
+    s->dropped_full++;
+    b->stats.publish_dropped++;
+    return false;
   }
   if (qos > 0) {
-    d->pid = (u16)(1 + s->sequence++ % 65535);
+    e->seq = s->seq_next++;
   }
-  message_ref(m);
-  queue_push(&s->out[qos == 0 ? OUT_QOS0 : OUT_QOS12], d);
-  s->queued_count++;
+  entries_push(b, &s->queue, index);
   session_wake(s);
   return true;
 }
 
-bool session_control(struct session *s, enum mqtt_type type, u16 pid, enum mqtt_reason reason) {
-  struct delivery *d = pool_take_raw(&s->broker->deliveries);
-  if (d == NULL) {
-    return false;
-  }
-  *d = (struct delivery){.pid = pid, .qos = (u8)type, .flags = (u8)reason};
-  queue_push(&s->out[OUT_CONTROL], d);
-  session_wake(s);
-  return true;
-}
-
-bool session_raw(struct session *s, struct bytes packet) {
-  struct broker *b = s->broker;
-  struct delivery *d = pool_take_raw(&b->deliveries);
-  struct message *m = d == NULL ? NULL : message_new(b, bytes_of(NULL, 0), 0, (u32)packet.len);
-  if (m == NULL) {
-    if (d != NULL) {
-      pool_put(&b->deliveries, d);
-    }
-    return false;
-  }
-  memcpy(m->data, packet.ptr, packet.len);
-  *d = (struct delivery){.m = m, .flags = DELIVERY_RAW};
-  queue_push(&s->out[OUT_CONTROL], d);
-  session_wake(s);
-  return true;
-}
-
-static void drop_queue(struct broker *b, struct queue *q) {
-  for (struct delivery *d = queue_pop(q); d != NULL; d = queue_pop(q)) {
-    delivery_free(b, d);
-  }
-}
-
-void session_drop_queues(struct session *s) {
-  for (u32 i = 0; i < OUT_COUNT; i++) {
-    drop_queue(s->broker, &s->out[i]);
-  }
-  drop_queue(s->broker, &s->inflight);
-  struct queue received = {s->received, NULL};
-  while (received.first != NULL) {
-    struct delivery *d = received.first;
-    received.first = d->next;
-    delivery_free(s->broker, d);
-  }
-  s->received = NULL;
-  s->pulling = NULL;
-  s->queued_count = s->inflight_count = s->received_count = 0;
-}
-
-// [MQTT-4.4.0-1] [MQTT-4.6.0-1]: on reconnect unacknowledged PUBLISHes go out again with DUP, in
-// their order and before what was queued; PUBRELs of released messages too. QoS 0 and control
-// packets of the old connection are gone.
-void session_requeue_inflight(struct session *s) {
-  struct broker *b = s->broker;
-  struct queue again = {NULL, NULL};
-  struct queue released = {NULL, NULL};
-  s->pulling = NULL;
-  drop_queue(b, &s->out[OUT_CONTROL]);
-  for (struct delivery *d = queue_pop(&s->out[OUT_QOS0]); d != NULL;
-       d = queue_pop(&s->out[OUT_QOS0])) {
-    s->queued_count--;
-    delivery_free(b, d);
-  }
-  for (struct delivery *d = queue_pop(&s->inflight); d != NULL; d = queue_pop(&s->inflight)) {
-    if ((d->flags & DELIVERY_RELEASED) != 0) {
-      queue_push(&released, d);
+void queue_requeue(struct session *s) {
+  struct broker *b = s->b;
+  if (s->stream != NONE) {
+    struct entry *e = entry_at(b, s->stream);
+    if (e->qos > 0) {
+      ASSERT(s->inflight.count > 0);
+      s->inflight.count--;
+      e->flags |= e->state == ENTRY_QUEUED ? ENTRY_DUP : 0;  // the client may have it
+      entries_push(b, &s->inflight, s->stream);
     } else {
-      d->flags |= DELIVERY_DUP;
-      queue_push(&again, d);
-      s->inflight_count--;
-      s->queued_count++;
+      entry_free(b, s->stream);
+    }
+    s->stream = NONE;
+  }
+  s->stream_off = 0;
+  for (u32 i = s->inflight.head; i != NONE; i = entry_at(b, i)->next) {
+    struct entry *e = entry_at(b, i);
+    if (e->state == ENTRY_SENT) {
+      e->state = ENTRY_QUEUED;
+      e->flags |= ENTRY_DUP;  // [MQTT-3.3.1-1]
     }
   }
-  s->inflight = released;
-  if (again.last != NULL) {
-    again.last->next = s->out[OUT_QOS12].first;
-    s->out[OUT_QOS12].last = s->out[OUT_QOS12].last == NULL ? again.last : s->out[OUT_QOS12].last;
-    s->out[OUT_QOS12].first = again.first;
+  if (s->inflight.head != NONE) {
+    entry_at(b, s->inflight.tail)->next = s->queue.head;
+    s->queue.head = s->inflight.head;
+    s->queue.tail = s->queue.tail == NONE ? s->inflight.tail : s->queue.tail;
+    s->queue.count += s->inflight.count;
   }
+  list_reset(&s->inflight);
+}
+
+bool control_room(const struct session *s) {
+  return s->control.count < CONTROL_MAX && s->b->controls.free_count > 0;
+}
+
+bool control_push(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block, u32 len) {
+  struct broker *b = s->b;
+  struct control *c = pool_take(&b->controls);
+  if (c == NULL) {
+    if (block != NULL) {
+      blocks_put(&b->blocks, block);
+    }
+    return false;
+  }
+  *c = (struct control){.block = block,
+                        .len = len,
+                        .next = NONE,
+                        .packet_id = packet_id,
+                        .type = type,
+                        .reason = reason};
+  u32 index = pool_index(&b->controls, c);
+  if (s->control.tail == NONE) {
+    s->control.head = index;
+  } else {
+    control_at(b, s->control.tail)->next = index;
+  }
+  s->control.tail = index;
+  s->control.count++;
+  session_wake(s);
+  return true;
+}
+
+void control_clear(struct session *s) {
+  struct broker *b = s->b;
+  while (s->control.head != NONE) {
+    struct control *c = control_at(b, s->control.head);
+    s->control.head = c->next;
+    if (c->block != NULL) {
+      blocks_put(&b->blocks, c->block);
+    }
+    pool_put(&b->controls, c);
+  }
+  list_reset(&s->control);
+}
+
+static u32 *inbound_link(struct session *s, u16 packet_id) {
+  u32 *link = &s->inbound;
+  while (*link != NONE && control_at(s->b, *link)->packet_id != packet_id) {
+    link = &control_at(s->b, *link)->next;
+  }
+  return link;
+}
+
+bool inbound_has(const struct session *s, u16 packet_id) {
+  u32 i = s->inbound;
+  while (i != NONE && control_at(s->b, i)->packet_id != packet_id) {
+    i = control_at(s->b, i)->next;
+  }
+  return i != NONE;
+}
+
+bool inbound_add(struct session *s, u16 packet_id) {
+  struct control *c = pool_take(&s->b->controls);
+  if (c == NULL) {
+    return false;
+  }
+  u32 *link = inbound_link(s, packet_id);
+  ASSERT(*link == NONE);
+  c->packet_id = packet_id;
+  c->next = NONE;
+  *link = pool_index(&s->b->controls, c);
+  s->inbound_count++;
+  return true;
+}
+
+bool inbound_remove(struct session *s, u16 packet_id) {
+  u32 *link = inbound_link(s, packet_id);
+  if (*link == NONE) {
+    return false;
+  }
+  struct control *c = control_at(s->b, *link);
+  *link = c->next;
+  pool_put(&s->b->controls, c);
+  ASSERT(s->inbound_count > 0);
+  s->inbound_count--;
+  return true;
 }

@@ -1,164 +1,344 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retained messages: a hash table by topic. A new subscription gets them in slices: an exact filter
-// by one look-up, one with wildcards by walking the table's pool a bounded number of places a turn,
-// pausing while the client is slow. A replay reads a value when it is sent and never counts against
-// the session's queue.
+// Retained messages: a trie of topic levels like the subscriptions', with sibling lists so that a
+// wildcard can walk it. A walk runs in slices in the broker's stage and only while its session's
+// queue is short: so it never counts against the queue, and a huge retained set delays nobody else.
+//
+// I1  A node exists while refs > 0 (children, a message, replays that stand on it) or it is the
+//     root.
+// I2  A replay reads a message when it queues it: never an older one than what is retained then.
 #include "broker/state.h"
 
-#define SLICE 512u        // places looked at in one slice
-#define PENDING_MAX 256u  // deliveries a replay leaves waiting in a session
-
-static struct retained **slot_of(struct broker *b, struct bytes topic, u64 *key) {
-  *key = siphash(&b->core->hash_key, topic);
-  struct retained **at = &b->retained_hash[*key & b->retained_mask];
-  while (*at != NULL && ((*at)->key != *key || !bytes_equal(message_topic((*at)->m), topic))) {
-    at = &(*at)->hash_next;
+static u32 rnode_make(struct broker *b, u32 parent, struct bytes text, u32 hash) {
+  struct rnode *n = pool_take(&b->rnodes);
+  if (n == NULL) {
+    return NONE;
   }
-  return at;
+  if (!level_text_set(b, &n->text, text, hash)) {
+    pool_put(&b->rnodes, n);
+    return NONE;
+  }
+  n->parent = parent;
+  n->hash_next = n->child = n->next = n->prev = NONE;
+  u32 i = pool_index(&b->rnodes, n);
+  if (parent != NONE) {
+    struct rnode *p = rnode_at(b, parent);
+    u32 *bucket = &b->rnode_table.bucket[table_slot(&b->rnode_table, parent, hash)];
+    n->hash_next = *bucket;
+    *bucket = i;
+    n->next = p->child;
+    if (p->child != NONE) {
+      rnode_at(b, p->child)->prev = i;
+    }
+    p->child = i;
+    p->refs++;
+  }
+  return i;
 }
 
-static void remove_at(struct broker *b, struct retained **at) {
-  struct retained *r = *at;
-  *at = r->hash_next;
-  message_unref(b, r->m);
-  r->m = NULL;
-  pool_put(&b->retained, r);
+void retained_init(struct broker *b) {
+  b->rroot = rnode_make(b, NONE, BYTES_LIT(""), 0);
+  ASSERT(b->rroot != NONE);
+  list_init(&b->replay_list);
+}
+
+static u32 rchild(const struct broker *b, u32 parent, struct bytes text, u32 hash) {
+  u32 i = b->rnode_table.bucket[table_slot(&b->rnode_table, parent, hash)];
+  while (i != NONE) {
+    const struct rnode *n = rnode_at(b, i);
+    if (n->parent == parent && level_text_is(&n->text, text, hash)) {
+      return i;
+    }
+    i = n->hash_next;
+  }
+  return NONE;
+}
+
+static void rnode_prune(struct broker *b, u32 i) {
+  while (i != b->rroot && rnode_at(b, i)->refs == 0) {
+    struct rnode *n = rnode_at(b, i);
+    ASSERT(n->child == NONE);
+    u32 parent = n->parent;
+    struct rnode *p = rnode_at(b, parent);
+    *(n->prev == NONE ? &p->child : &rnode_at(b, n->prev)->next) = n->next;
+    if (n->next != NONE) {
+      rnode_at(b, n->next)->prev = n->prev;
+    }
+    u32 *link = &b->rnode_table.bucket[table_slot(&b->rnode_table, parent, n->text.hash)];
+    while (*link != i) {
+      ASSERT(*link != NONE);
+      link = &rnode_at(b, *link)->hash_next;
+    }
+    *link = n->hash_next;
+    ASSERT(p->refs > 0);
+    p->refs--;
+    level_text_clear(b, &n->text);
+    pool_put(&b->rnodes, n);
+    i = parent;
+  }
+}
+
+static u32 rwalk(struct broker *b, struct bytes topic, bool make) {
+  struct levels *l = &b->name_levels;
+  levels_split(b, topic, l);
+  u32 at = b->rroot;
+  for (u32 k = 0; k < l->count && !l->more; k++) {
+    struct bytes text = level_bytes(l, k);
+    u32 child = rchild(b, at, text, l->level[k].hash);
+    if (child == NONE && make) {
+      child = rnode_make(b, at, text, l->level[k].hash);
+      if (child == NONE) {
+        rnode_prune(b, at);
+      }
+    }
+    if (child == NONE) {
+      return NONE;
+    }
+    at = child;
+  }
+  return l->more ? NONE : at;
+}
+
+static void rnode_clear(struct broker *b, u32 i) {
+  struct rnode *n = rnode_at(b, i);
+  if (n->message == NULL) {
+    return;
+  }
+  message_unref(b, n->message);
+  n->message = NULL;
+  ASSERT(n->refs > 0);
+  n->refs--;
   b->stats.retained--;
+  rnode_prune(b, i);
 }
 
-bool retained_set(struct broker *b, struct message *m, u8 qos) {
-  u64 key = 0;
-  struct retained **at = slot_of(b, message_topic(m), &key);
-  struct retained *r = *at;
-  if (r == NULL) {
-    r = pool_take(&b->retained);
-    if (r == NULL) {
+bool retained_set(struct broker *b, struct message *m) {
+  ASSERT(message_payload_len(m) > 0);
+  u32 i = b->stats.retained < b->limits.retained ? rwalk(b, message_topic(m), true)
+                                                 : rwalk(b, message_topic(m), false);
+  if (i == NONE) {
+    return false;
+  }
+  struct rnode *n = rnode_at(b, i);
+  if (n->message == NULL) {
+    if (b->stats.retained >= b->limits.retained) {
       return false;
     }
-    r->key = key;
-    r->hash_next = b->retained_hash[key & b->retained_mask];
-    b->retained_hash[key & b->retained_mask] = r;
+    n->refs++;
     b->stats.retained++;
   } else {
-    message_unref(b, r->m);
+    message_unref(b, n->message);
   }
-  message_ref(m);
-  r->m = m;
-  r->qos = qos;
+  n->message = message_ref(m);
   return true;
 }
 
-void retained_clear(struct broker *b, struct bytes topic) {  // [MQTT-3.3.1-6]
-  u64 key = 0;
-  struct retained **at = slot_of(b, topic, &key);
-  if (*at != NULL) {
-    remove_at(b, at);
+void retained_delete(struct broker *b, struct bytes topic) {
+  u32 i = rwalk(b, topic, false);
+  if (i != NONE) {
+    rnode_clear(b, i);
   }
 }
 
-static void send_one(struct session *s, const struct retained *r, u8 qos, u32 id) {
-  (void)session_deliver(s, r->m, MIN(r->qos, qos), true, &id, id != 0 ? 1 : 0);
-}
-
-void retained_replay(struct broker *b, struct session *s, struct bytes filter, u8 qos, u32 id) {
-  u64 key = 0;
-  if (b->stats.retained == 0) {
+static void replay_push(struct broker *b, u32 i, struct sub *sub, u64 now_ns) {
+  struct message *m = rnode_at(b, i)->message;
+  if (message_expired(m, now_ns)) {
+    rnode_clear(b, i);
     return;
   }
+  sub->route_next = NONE;
+  u32 ids = sub->identifier != 0 ? pool_index(&b->subs, sub) : NONE;
+  (void)queue_push(sub->session, m, MIN(sub->qos, m->qos), true, ids, true);  // [MQTT-3.3.1-9]
+}
+
+bool retained_start(struct broker *b, struct sub *sub, struct bytes filter, u64 now_ns) {
   if (!topic_has_wildcard(filter)) {
-    struct retained *r = *slot_of(b, filter, &key);
-    if (r != NULL && r->m->expires_ns > b->core->now_ns) {
-      send_one(s, r, qos, id);
+    u32 i = rwalk(b, filter, false);
+    if (i != NONE && rnode_at(b, i)->message != NULL) {
+      replay_push(b, i, sub, now_ns);
     }
-    return;
+    return true;
   }
-  struct replay *job = pool_take(&b->replays);
-  u8 *copy = job == NULL ? NULL : blob_take(b, filter.len);
-  if (copy ==
-      NULL) {  // no room for a job: the subscription stands, its retained messages do not come
-    b->stats.publish_dropped++;
-    if (job != NULL) {
-      pool_put(&b->replays, job);
-    }
-    return;
+  if (b->stats.retained == 0) {
+    return true;
   }
-  memcpy(copy, filter.ptr, filter.len);
-  *job = (struct replay){.session = s,
-                         .serial = s->serial,
-                         .id = id,
-                         .filter = copy,
-                         .filter_len = (u32)filter.len,
-                         .qos = qos};
-  if (b->replay_last != NULL) {
-    b->replay_last->next = job;
-  } else {
-    b->replay_first = job;
+  retained_cancel(b, sub);
+  struct replay *r = pool_take(&b->replays);
+  if (r == NULL) {
+    return false;
   }
-  b->replay_last = job;
+  r->filter = blocks_take(&b->blocks, filter.len);
+  if (r->filter == NULL) {
+    pool_put(&b->replays, r);
+    return false;
+  }
+  memcpy(r->filter, filter.ptr, filter.len);
+  r->filter_len = (u32)filter.len;
+  r->session = sub->session;
+  r->sub = pool_index(&b->subs, sub);
+  r->node = b->rroot;
+  rnode_at(b, r->node)->refs++;
+  r->next = sub->session->replay;
+  sub->session->replay = pool_index(&b->replays, r);
+  list_init(&r->link);
+  list_push(&b->replay_list, &r->link);
+  return true;
 }
 
-static void finish_first(struct broker *b) {
-  struct replay *job = b->replay_first;
-  b->replay_first = job->next;
-  b->replay_last = b->replay_first == NULL ? NULL : b->replay_last;
-  blob_put(b, job->filter, job->filter_len);
-  pool_put(&b->replays, job);
+static void replay_stand(struct broker *b, struct replay *r, u32 node) {
+  rnode_at(b, node)->refs++;
+  u32 old = r->node;
+  r->node = node;
+  ASSERT(rnode_at(b, old)->refs > 0);
+  rnode_at(b, old)->refs--;
+  rnode_prune(b, old);
 }
 
-void replay_drop(struct broker *b, const struct session *s) {
-  struct replay **at = &b->replay_first;
-  b->replay_last = NULL;
-  while (*at != NULL) {
-    struct replay *job = *at;
-    if (job->session == s) {
-      *at = job->next;
-      blob_put(b, job->filter, job->filter_len);
-      pool_put(&b->replays, job);
-    } else {
-      b->replay_last = job;
-      at = &job->next;
+static void replay_end(struct broker *b, struct replay *r) {
+  u32 index = pool_index(&b->replays, r);
+  u32 *link = &r->session->replay;
+  while (*link != index) {
+    ASSERT(*link != NONE);
+    link = &replay_at(b, *link)->next;
+  }
+  *link = r->next;
+  list_remove(&r->link);
+  u32 node = r->node;
+  ASSERT(rnode_at(b, node)->refs > 0);
+  rnode_at(b, node)->refs--;
+  rnode_prune(b, node);
+  blocks_put(&b->blocks, r->filter);
+  pool_put(&b->replays, r);
+}
+
+void retained_cancel(struct broker *b, const struct sub *sub) {
+  u32 index = pool_index(&b->subs, sub);
+  u32 i = sub->session->replay;
+  while (i != NONE) {
+    struct replay *r = replay_at(b, i);
+    i = r->next;
+    if (r->sub == index) {
+      replay_end(b, r);
     }
   }
 }
 
-// One slice of one job. True: the job has come to its end.
-static bool run_slice(struct broker *b, struct replay *job) {
-  struct bytes filter = bytes_of(job->filter, job->filter_len);
-  for (u32 i = 0; i < SLICE; i++, job->at++) {
-    if (job->at >= b->retained.count) {
+static bool level_is(const struct levels *l, u32 k, u8 c) {
+  return l->level[k].len == 1 && l->topic.ptr[l->level[k].off] == c;
+}
+
+// Does the filter take any name at level k (0 = the first)?
+static bool level_is_wild(const struct levels *l, u32 k) {
+  return k >= l->count || level_is(l, k, '+') || level_is(l, k, '#');
+}
+
+// i or the next sibling that a wildcard at level k may take: none that begins with '$' at level 0.
+static u32 skip_dollar(const struct broker *b, u32 i, u32 k) {
+  while (k == 0 && i != NONE) {
+    struct bytes t = level_text_bytes(&rnode_at(b, i)->text);
+    if (t.len == 0 || t.ptr[0] != '$') {  // [MQTT-4.7.2-1]
+      break;
+    }
+    i = rnode_at(b, i)->next;
+  }
+  return i;
+}
+
+// Moves to the next node in depth-first order that the filter may reach; false at the end.
+static bool replay_step(struct broker *b, struct replay *r, const struct levels *l) {
+  const struct rnode *n = rnode_at(b, r->node);
+  u32 d = r->depth;
+  bool deep = level_is(l, l->count - 1, '#');
+  u32 to = NONE;
+  if (d < l->count || deep) {
+    to = level_is_wild(l, d) ? skip_dollar(b, n->child, d)
+                             : rchild(b, r->node, level_bytes(l, d), l->level[d].hash);
+  }
+  if (to != NONE) {
+    replay_stand(b, r, to);
+    r->depth = d + 1;
+    return true;
+  }
+  u32 at = r->node;
+  for (; d > 0; d--) {
+    n = rnode_at(b, at);
+    to = level_is_wild(l, d - 1) ? skip_dollar(b, n->next, d - 1) : NONE;
+    if (to != NONE) {
+      replay_stand(b, r, to);
+      r->depth = d;
       return true;
     }
-    if (job->session->queued_count >= PENDING_MAX) {
-      return false;
-    }
-    if (b->retained.state[job->at] == 0) {
-      continue;
-    }
-    const struct retained *r = pool_at(&b->retained, job->at);
-    if (r->m->expires_ns > b->core->now_ns && topic_matches(filter, message_topic(r->m))) {
-      send_one(job->session, r, job->qos, job->id);
-    }
+    at = n->parent;
   }
   return false;
 }
 
+// One slice of a replay. False when it has ended.
+static bool replay_slice(struct broker *b, struct replay *r, u64 now_ns) {
+  struct levels *l = &b->filter_levels;
+  levels_split(b, bytes_of(r->filter, r->filter_len), l);
+  bool deep = level_is(l, l->count - 1, '#');
+  for (u32 k = 0; k < REPLAY_STEPS && r->session->queue.count < REPLAY_LOW; k++) {
+    if (!replay_step(b, r, l)) {
+      return false;
+    }
+    bool match = r->depth == l->count || (deep && r->depth + 1 >= l->count);
+    if (match && rnode_at(b, r->node)->message != NULL) {
+      replay_push(b, r->node, sub_at(b, r->sub), now_ns);
+    }
+  }
+  return true;
+}
+
 bool broker_stage(struct core *core, void *ctx) {
   struct broker *b = ctx;
-  (void)core;
-  struct replay *job = b->replay_first;
-  if (job == NULL) {
-    return false;
+  for (u32 k = 0; k < REPLAY_SLICES; k++) {
+    struct link *link = list_pop(&b->replay_list);
+    if (link == NULL) {
+      return k > 0;
+    }
+    struct replay *r = CONTAINER_OF(link, struct replay, link);
+    ASSERT(r->session->user != NULL);
+    if (!replay_slice(b, r, core->now_ns)) {
+      replay_end(b, r);
+    } else if (r->session->queue.count < REPLAY_LOW) {
+      list_push(&b->replay_list, &r->link);
+    }  // else it is parked until the session has been pulled
   }
-  bool waits = job->session->user == NULL || job->session->queued_count >= PENDING_MAX;
-  if (!waits && run_slice(b, job)) {
-    finish_first(b);
-    return true;
+  return true;
+}
+
+void retained_resume(struct session *s) {
+  for (u32 i = s->replay; i != NONE; i = replay_at(s->b, i)->next) {
+    struct replay *r = replay_at(s->b, i);
+    if (!list_linked(&r->link)) {
+      list_push(&s->b->replay_list, &r->link);
+    }
   }
-  if (job->next != NULL) {  // round robin, so that one slow client delays nobody
-    b->replay_first = job->next;
-    job->next = NULL;
-    b->replay_last->next = job;
-    b->replay_last = job;
+}
+
+void retained_park(struct session *s) {
+  for (u32 i = s->replay; i != NONE; i = replay_at(s->b, i)->next) {
+    list_remove(&replay_at(s->b, i)->link);
   }
-  return !waits;
+}
+
+void retained_check(const struct broker *b) {
+  u32 refs = 0;
+  u32 nodes = 0;
+  u32 messages = 0;
+  for (u32 i = 0; i < b->rnodes.count; i++) {
+    if (b->rnodes.state[i] == 0) {
+      continue;
+    }
+    const struct rnode *n = rnode_at(b, i);
+    nodes++;
+    refs += n->refs;
+    messages += n->message != NULL ? 1 : 0;
+    ASSERT(i == b->rroot || n->refs > 0);
+    ASSERT(i == b->rroot || rchild(b, n->parent, level_text_bytes(&n->text), n->text.hash) == i);
+    ASSERT(n->child == NONE || rnode_at(b, n->child)->parent == i);
+    ASSERT(n->next == NONE || rnode_at(b, n->next)->prev == i);
+  }
+  ASSERT(messages == b->stats.retained);
+  ASSERT(refs == nodes - 1 + messages + pool_taken(&b->replays));
 }

@@ -1,162 +1,215 @@
 // SPDX-License-Identifier: Apache-2.0
-// The broker's inside, shared by broker/*.c only.
+// What the files of broker/ share: the structures and the functions between them. Internal.
 //
-// I1  A delivery is in exactly one list: a session's out queue (by class), its inflight list, its
-//     control queue, or it is the one being pulled (still first in its queue).
-// I2  A session's packet identifiers are 1 + (sequence mod 65535), given when a message is queued;
-//     at most QUEUE_SPAN of them are queued or in flight, so that none is used twice.
-// I3  A subscription is in its node's list and its session's list; a node without subscriptions and
-//     children does not exist.
-// I4  message->refs counts deliveries, retained slots and wills.
+// Links between objects of one pool are indices (NONE = no object): half the size of a pointer.
 #pragma once
+#include "broker/block.h"
 #include "broker/broker.h"
-#include "loop/extent.h"
 #include "mqtt/encode.h"
 #include "mqtt/topic.h"
 
-#define QUEUE_SPAN 60000u
-#define SUB_IDS 3u  // identifiers carried by one delivery
-#define FILTER_LEVELS_MAX 200u
-#define RECEIVE_MAXIMUM 1000u  // QoS 2 messages a client may have open with us
-#define ALIAS_MAX 10u
-#define NEVER U64_MAX
-#define SECOND_NS 1000000000ull
+#define NONE U32_MAX
+#define LEVELS_MAX 200u         // of a filter, as mosquitto; a name's deeper levels match only '#'
+#define INBOUND_QOS2_MAX 1024u  // open QoS 2 identifiers of one client; beyond: 0x93
+#define CONTROL_MAX 1024u       // acknowledgements waiting for one client; then it is not read
+#define RECEIVE_MAXIMUM 1000u   // announced in CONNACK; more is tolerated
+#define QOS0_QUEUE_FACTOR 4u    // a connected client's QoS 0 backlog, in session_queued_max
+#define REPLAY_LOW 32u          // a replay tops a session's queue up to this many entries
+#define REPLAY_STEPS 256u       // nodes a replay looks at in one slice
+#define REPLAY_SLICES 16u       // slices a turn
+#define NS 1000000000ull
+#define NEVER_NS U64_MAX
 
-// A stored application message, or raw bytes of a control packet (SUBACK, CONNACK).
+// --- Messages
+
+// A message as it is stored and forwarded: one block. `data` is the body of a v5 QoS 0 PUBLISH:
+// two length bytes, topic, property length, properties that are forwarded, payload.
 struct message {
   u32 refs;
   u32 topic_len;
-  u32 props_len;  // properties as received, less alias and expiry
-  u32 payload_len;
-  u64 expires_ns;  // NEVER
-  u64 size;        // of the allocation
-  u8 data[];       // topic, properties, payload
-};
-static inline struct bytes message_topic(const struct message *m) {
-  return bytes_of(m->data, m->topic_len);
-}
-static inline struct bytes message_props(const struct message *m) {
-  return bytes_of(m->data + m->topic_len, m->props_len);
-}
-static inline struct bytes message_payload(const struct message *m) {
-  return bytes_of(m->data + m->topic_len + m->props_len, m->payload_len);
-}
-
-enum delivery_flag {
-  DELIVERY_RETAIN = 1,
-  DELIVERY_DUP = 2,
-  DELIVERY_RELEASED = 4,  // QoS 2: PUBREC has come, PUBCOMP is awaited
-  DELIVERY_RAW = 8,       // control: m holds the packet's bytes
-};
-struct delivery {
-  struct delivery *next;
-  struct message *m;  // NULL: a control packet of `type`, or a QoS 2 message after PUBREC
-  u16 pid;
-  u8 qos;    // control: packet type
-  u8 flags;  // control without m: reason code
-  u32 sub_id[SUB_IDS];
-};
-static_assert(sizeof(struct delivery) == 32, "queue entries are what a broker holds most of");
-
-struct queue {
-  struct delivery *first, *last;
-};
-
-enum out_class { OUT_CONTROL, OUT_QOS0, OUT_QOS12, OUT_COUNT };
-
-struct subscription {
-  struct subscription *node_next, **node_at;
-  struct subscription *session_next;
-  struct session *session;
-  struct node *node;
-  struct group *group;  // NULL: not shared
-  u32 id;               // subscription identifier, 0 = none
+  u32 props_off;  // of the property length
+  u32 raw_off;    // of the properties themselves
+  u32 payload_off;
+  u32 len;  // of data
   u8 qos;
-  bool no_local, retain_as_published;
-};
-static_assert(sizeof(struct subscription) <= 64, "budget of a subscription, node apart");
-
-struct group {  // members of one shared subscription ($share/NAME/FILTER)
-  struct group *next;
-  struct subscription *members;  // rotates
-  u32 name_len;
-  u8 name[];  // allocated as a message would be
+  bool retain;
+  u64 expires_ns;  // NEVER_NS = never
+  u8 data[];
 };
 
-// A filter without wildcards (whole text, parent NULL) or a level of one with wildcards.
-struct node {
-  struct node *hash_next;
-  struct node *parent;
-  struct node *plus, *hash;  // children '+' and '#'
-  struct subscription *subs;
-  struct group *groups;
-  u64 key;
+struct message_in {  // what a message is made of, borrowed
+  struct bytes topic;
+  struct bytes props;  // property bytes as received (may hold some that are not forwarded)
+  bool props_clean;    // all of them are forwarded
+  struct bytes payload;
+  u8 qos;
+  bool retain;
+  u64 expires_ns;
+};
+
+// --- Topic levels
+
+struct level {
+  u32 off;
+  u32 len;
+  u32 hash;
+};
+struct levels {
+  struct bytes topic;
+  u32 count;
+  bool more;  // the topic goes on behind the last of them
+  struct level level[LEVELS_MAX + 1];
+};
+// A node's own level: short ones inline, long ones in a block.
+#define LEVEL_INLINE 24u
+struct level_text {
+  u32 hash;
+  u16 len;
+  union {
+    u8 text[LEVEL_INLINE];
+    u8 *block;
+  };
+};
+
+// --- Subscriptions
+
+struct tnode {
+  struct level_text text;
+  u32 hash_next;
+  u32 parent;
+  u32 plus;      // child '+'
+  u32 rest;      // child '#'
   u32 children;  // all of them
-  u16 text_len;
-  u8 kind;   // enum node_kind
-  u8 *text;  // own allocation
+  u32 subs;      // first subscription that ends here
+  u32 shares;    // first shared group that ends here
 };
-enum node_kind { NODE_EXACT, NODE_LEVEL, NODE_PLUS, NODE_HASH, NODE_ROOT };
+
+enum { SUB_NO_LOCAL = 1, SUB_RAP = 2 };
+struct sub {
+  struct session *session;
+  u32 node;
+  u32 node_next, node_prev;
+  u32 session_next, session_prev;
+  u32 hash_next;
+  u32 route_next;  // next matched subscription of the same session in this routing
+  u32 identifier;  // 0 = none
+  u32 share;       // group, NONE = not shared
+  u8 qos;
+  u8 flags;
+};
+static_assert(sizeof(struct tnode) + sizeof(struct sub) + 16 <= 128, "budget of a subscription");
+
+// A shared subscription's group at one node; members are linked by node_next and node_prev.
+struct share {
+  u32 node;
+  u32 next;    // next group of the node's list
+  u32 first;   // first member
+  u32 cursor;  // the member to be asked next, NONE = the first
+  u32 count;
+  struct level_text name;
+};
+
+// --- Retained messages
+
+struct rnode {
+  struct level_text text;
+  struct message *message;  // NULL = an inner node
+  u32 hash_next;
+  u32 parent;
+  u32 child, next, prev;  // first child, siblings
+  u32 refs;               // children + message + replays standing here
+};
+
+// A wildcard subscription's walk over the retained tree, in slices. It pins the node it stands on,
+// so that the tree may change between slices.
+struct replay {
+  struct session *session;
+  u8 *filter;  // block
+  u32 filter_len;
+  u32 node;
+  u32 depth;         // levels above node
+  u32 sub;           // the subscription it serves
+  u32 next;          // of the session's replays
+  bool fresh;        // nothing looked at yet
+  struct link link;  // in broker.replays
+};
+
+// --- Queues
+
+enum { ENTRY_QUEUED = 0, ENTRY_SENT = 1, ENTRY_RELEASED = 2 };  // SENT: an acknowledgement is due
+enum { ENTRY_RETAIN = 1, ENTRY_IDS = 2, ENTRY_DUP = 4 };
+struct entry {
+  struct message *message;  // NULL once released (QoS 2)
+  u32 next;
+  u32 seq;         // QoS > 0: packet identifier = 1 + seq mod 65535
+  u32 identifier;  // the one subscription identifier, or (ENTRY_IDS) how many in the list
+  u8 qos;
+  u8 state;
+  u8 flags;
+  u32 ids;  // ENTRY_IDS: granule of the block that holds them
+};
+static_assert(sizeof(struct entry) <= 32, "budget of a queue entry");
+
+// A control packet that waits to be sent, or an inbound QoS 2 identifier that waits for PUBREL.
+struct control {
+  u8 *block;  // the packet's bytes (SUBACK, UNSUBACK); NULL = an acknowledgement or PINGRESP
+  u32 len;
+  u32 next;
+  u16 packet_id;
+  u8 type;
+  u8 reason;
+};
+
+struct list {  // singly linked, by index
+  u32 head, tail, count;
+};
+
+// --- Sessions
 
 struct session {
-  struct session *hash_next;
-  struct broker *broker;
-  void *user;  // the connection, NULL when offline
-  u8 *client_id;
-  u64 serial;  // tells this session from an earlier one of the same name
-  struct queue out[OUT_COUNT];
-  struct queue inflight;
-  struct delivery *received;  // QoS 2 identifiers received, not released
-  struct delivery *pulling;   // partly written
-  u32 pulled;                 // bytes of it
-  u32 pull_expiry_s;
-  u32 queued_count;  // deliveries in OUT_QOS0 and OUT_QOS12
-  u32 inflight_count;
-  u32 received_count;
-  u32 sequence;  // of QoS 1 and 2 deliveries
-  u32 max_packet;
-  u32 session_expiry_s;
-  u32 dropped;
-  u16 client_id_len;
-  u16 receive_maximum;
-  u8 version;
-  bool awake;  // wake was called, not yet dry
-  bool request_problem;
-  bool clean_v4;  // 3.1.1 clean session: ends with the connection
-  struct subscription *subs;
-  struct bytes *alias;  // ALIAS_MAX entries, own allocations; NULL until used
-  // will
+  struct broker *b;
+  void *user;  // the connection; NULL = offline
+  u8 *id;      // block
   struct message *will;
-  u32 will_delay_s;
-  u8 will_qos;
-  bool will_retain;
+  u8 **aliases;  // block of topic_alias_max blocks, each: two length bytes, topic
+  u64 expire_at_ns;
+  u64 will_at_ns;
+  u64 route_gen;
+  u32 index;
+  u32 id_len;
+  u32 hash_next;
   u32 timer;
-  u64 will_ns, expiry_ns;  // NEVER
-  // while a publish is matched
-  struct session *match_next;
-  u64 match_epoch;
-  u32 match_id[SUB_IDS];
-  u8 match_ids, match_qos;
-  bool match_rap;
+  u32 expiry_s;
+  u32 connect_expiry_s;
+  u32 will_delay_s;
+  u32 packet_max;  // the client's
+  u32 send_max;    // QoS > 0 in flight
+  struct list queue;
+  struct list inflight;  // count includes a QoS > 0 entry that is being streamed
+  struct list control;
+  u32 inbound;  // QoS 2 identifiers received, not released
+  u32 inbound_count;
+  u32 seq_next;
+  u32 stream;      // entry being written, NONE = none
+  u32 stream_off;  // bytes of it (or of the first control) written
+  u32 stream_expiry_s;
+  u32 subs;
+  u32 sub_count;
+  u32 replay;
+  u32 route_next;
+  u32 route_subs;
+  u32 dropped_full, dropped_expired, dropped_too_large;
+  u8 version;
+  u8 route_qos;
+  bool route_retain;
+  bool ready;
+  bool normal_end;  // DISCONNECT 0 was received
 };
-static_assert(sizeof(struct session) <= 384, "budget of a session (DESIGN 3)");
+static_assert(sizeof(struct session) <= 384, "budget of a session");
 
-struct retained {
-  struct retained *hash_next;
-  struct message *m;
-  u64 key;
-  u8 qos;
-};
-
-struct replay {  // retained messages on their way to a new subscription
-  struct replay *next;
-  struct session *session;
-  u64 serial;
-  u32 at;  // index into the retained pool
-  u32 id;
-  u32 filter_len;
-  u8 *filter;
-  u8 qos;
+struct table {
+  u32 *bucket;
+  u32 mask;
 };
 
 struct broker {
@@ -164,63 +217,153 @@ struct broker {
   struct broker_limits limits;
   struct broker_ops ops;
   struct broker_stats stats;
-  struct pool sessions, subs, nodes, deliveries, retained, replays;
-  struct pool blob[5];  // 64, 128, 256, 512, 1024 bytes
-  struct extent extent;
-  struct session **session_hash;
-  struct node **node_hash;
-  struct retained **retained_hash;
-  u32 session_mask, node_mask, retained_mask;
-  struct node root;
-  u32 wildcard_nodes;  // 0: no walk at all
-  struct replay *replay_first, *replay_last;
-  u64 epoch, serial;
+  struct blocks blocks;
+  struct pool sessions, subs, nodes, entries, controls, rnodes, replays, shares;
+  struct table session_table, sub_table, node_table, rnode_table;
+  u32 root, rroot;
+  struct link replay_list;
+  u64 route_gen;
+  u64 id_counter;
+  u32 route_head, route_tail;   // sessions of this routing, by route_next
+  u32 route_shared;             // members chosen for shared subscriptions, by sub.route_next
+  struct levels match_levels;   // of the name being routed
+  struct levels filter_levels;  // of a filter being added or replayed
+  struct levels name_levels;    // of a retained name
 };
 
-// --- memory (message.c)
-void *blob_take(struct broker *b, usize len);  // NULL: the ceiling is reached
-void blob_put(struct broker *b, void *p CONSUMES, usize len);
-struct message *message_new(struct broker *b, struct bytes topic, u32 props_max, u32 payload_len);
-void message_ref(struct message *m);
+static inline struct session *session_at(const struct broker *b, u32 i) {
+  return pool_at(&b->sessions, i);
+}
+static inline struct sub *sub_at(const struct broker *b, u32 i) {
+  return pool_at(&b->subs, i);
+}
+static inline struct tnode *node_at(const struct broker *b, u32 i) {
+  return pool_at(&b->nodes, i);
+}
+static inline struct entry *entry_at(const struct broker *b, u32 i) {
+  return pool_at(&b->entries, i);
+}
+static inline struct control *control_at(const struct broker *b, u32 i) {
+  return pool_at(&b->controls, i);
+}
+static inline struct rnode *rnode_at(const struct broker *b, u32 i) {
+  return pool_at(&b->rnodes, i);
+}
+static inline struct replay *replay_at(const struct broker *b, u32 i) {
+  return pool_at(&b->replays, i);
+}
+static inline struct share *share_at(const struct broker *b, u32 i) {
+  return pool_at(&b->shares, i);
+}
+
+// message.c
+// NULL when the message memory is full. One reference. OWNED.
+struct message *message_make(struct broker *b, const struct message_in *in);
 void message_unref(struct broker *b, struct message *m CONSUMES);
+static inline struct message *message_ref(struct message *m) {
+  m->refs++;
+  return m;
+}
+static inline struct bytes message_topic(const struct message *m) {
+  return bytes_of(m->data + 2, m->topic_len);
+}
+static inline u32 message_payload_len(const struct message *m) {
+  return m->len - m->payload_off;
+}
+static inline bool message_expired(const struct message *m, u64 now_ns) {
+  return m->expires_ns <= now_ns;
+}
+u64 expiry_deadline(const struct mqtt_props *props, u64 now_ns);
 
-// --- subscriptions (tree.c)
-enum err tree_subscribe(struct broker *b, struct session *s, struct bytes filter,
-                        const struct subscription *options, bool *existed);
-bool tree_unsubscribe(struct broker *b, struct session *s, struct bytes filter);
-void tree_remove_all(struct broker *b, struct session *s);
-// Collects the sessions that match into a list by match_next; NULL when nobody does. `from` is the
-// publisher (no local), or NULL.
-struct session *tree_match(struct broker *b, struct bytes topic, const struct session *from);
-void tree_check(const struct broker *b);  // I3, asserted
+// levels.c
+// Splits a name or filter; at most LEVELS_MAX + 1 levels.
+void levels_split(struct broker *b, struct bytes topic, struct levels *out);
+static inline struct bytes level_bytes(const struct levels *l, u32 i) {
+  return bytes_sub(l->topic, l->level[i].off, l->level[i].len);
+}
+bool level_text_set(struct broker *b, struct level_text *t, struct bytes text, u32 hash);
+void level_text_clear(struct broker *b, struct level_text *t);
+static inline struct bytes level_text_bytes(const struct level_text *t) {
+  return bytes_of(t->len <= LEVEL_INLINE ? t->text : t->block, t->len);
+}
+static inline bool level_text_is(const struct level_text *t, struct bytes text, u32 hash) {
+  return t->hash == hash && bytes_equal(level_text_bytes(t), text);
+}
+static inline u32 table_slot(const struct table *t, u32 a, u32 hash) {
+  u64 v = ((u64)a << 32 | hash) * 0x9e3779b97f4a7c15ull;
+  return (u32)(v >> 32) & t->mask;
+}
 
-// --- retained (retained.c)
-bool retained_set(struct broker *b, struct message *m, u8 qos);  // false: no room
-void retained_clear(struct broker *b, struct bytes topic);
-void retained_replay(struct broker *b, struct session *s, struct bytes filter, u8 qos, u32 id);
-void replay_drop(struct broker *b, const struct session *s);
+// topic_tree.c
+void tree_init(struct broker *b);
+// The subscription of `s` to `filter` (not shared, valid, at most LEVELS_MAX levels), made when it
+// is not there; *existed tells. NULL when a pool is empty.
+struct sub *tree_subscribe(struct broker *b, struct session *s, struct bytes filter,
+                           struct bytes group, bool *existed);
+// Finds it; NULL when there is none.
+struct sub *tree_find(struct broker *b, const struct session *s, struct bytes filter,
+                      struct bytes group);
+void tree_remove(struct broker *b, struct sub *sub CONSUMES);
+// Collects the subscriptions that match `name` into route lists (route.c).
+void tree_match(struct broker *b, struct bytes name, const struct session *publisher);
+void tree_check(const struct broker *b);
 
-// --- queues (queue.c)
-void queue_push(struct queue *q, struct delivery *d);
-struct delivery *queue_pop(struct queue *q);
+// route.c
+void route_add(struct broker *b, struct sub *sub, const struct session *publisher);
+struct route_result {
+  u32 matched;     // sessions
+  bool no_memory;  // for the message: nothing was done
+  bool not_retained;
+};
+struct route_result route(struct broker *b, const struct message_in *in,
+                          const struct session *publisher, u64 now_ns);
+// Routes a will or another message object that exists already.
+void route_message(struct broker *b, struct message *m, const struct session *publisher,
+                   u64 now_ns);
+
+// retained.c
+void retained_init(struct broker *b);
+// Stores, replaces or (empty payload) removes. False when there is no room.
+bool retained_set(struct broker *b, struct message *m);
+void retained_delete(struct broker *b, struct bytes topic);
+// Sends what is retained for a new subscription. False when no replay can be kept.
+bool retained_start(struct broker *b, struct sub *sub, struct bytes filter, u64 now_ns);
+void retained_cancel(struct broker *b, const struct sub *sub);
+void retained_resume(struct session *s);  // the session has been pulled, or is connected again
+void retained_park(struct session *s);    // the session is offline
+void retained_check(const struct broker *b);
+
+// queue.c
+static inline void list_reset(struct list *l) {
+  *l = (struct list){NONE, NONE, 0};
+}
+void entries_push(struct broker *b, struct list *l, u32 index);
+u32 entries_pop(struct broker *b, struct list *l);
+void entry_free(struct broker *b, u32 index);
+void entries_clear(struct broker *b, struct list *l);
+// Queues a delivery. False when it was dropped (counted). `subs`: the matched subscriptions'
+// chain for their identifiers.
+bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 subs,
+                bool unlimited);
+// Queues a control packet. False: the pool is empty or the client reads nothing.
+// A control packet fits: ask before anything is changed.
+bool control_room(const struct session *s);
+bool control_push(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block CONSUMES,
+                  u32 len);
+void control_clear(struct session *s);
+bool inbound_has(const struct session *s, u16 packet_id);
+bool inbound_add(struct session *s, u16 packet_id);
+bool inbound_remove(struct session *s, u16 packet_id);
+// Everything that was in flight goes back to the front of the queue.
+void queue_requeue(struct session *s);
 void session_wake(struct session *s);
-// Queues m for s (a reference is taken). False: dropped and counted.
-bool session_deliver(struct session *s, struct message *m, u8 qos, bool retain, const u32 *ids,
-                     u32 id_count);
-// Queues a control packet without body beyond identifier and reason. False: no entry left.
-bool session_control(struct session *s, enum mqtt_type type, u16 pid, enum mqtt_reason reason);
-bool session_raw(struct session *s, struct bytes packet);
-void delivery_free(struct broker *b, struct delivery *d CONSUMES);
-void session_drop_queues(struct session *s);
-void session_requeue_inflight(struct session *s);  // after a reconnect: DUP and PUBREL
+static inline u16 entry_packet_id(const struct entry *e) {
+  return (u16)(1 + e->seq % 65535u);
+}
+u32 *entry_ids(const struct broker *b, const struct entry *e);
 
-// --- sessions (session.c)
-struct session *session_find(struct broker *b, struct bytes client_id);
-void session_end(struct session *s, u64 now_ns);  // will is due, everything is freed
+// session.c
+struct session *session_find(const struct broker *b, struct bytes id);
+void session_end(struct session *s CONSUMES, u64 now_ns);
+void session_drop_subs(struct session *s);
 void session_timer(struct core *core, u32 timer, void *owner);
-
-// --- routing (route.c)
-// Delivers m to all matching sessions; returns how many sessions took it. *refused: how many could
-// not for lack of room.
-u32 route(struct broker *b, struct message *m, u8 qos, bool retain, const struct session *from,
-          u32 *refused);

@@ -7,3 +7,15 @@ bench-tools: $(B)/bench/mqttload $(B)/bench/mqttmix ## load generator and mixed-
 bench: $(B)/bench/mqttload $(B)/hosted/urmqtt ## side by side with mosquitto
 	tests/bench/bench.py $(BENCH_ARGS)
 .PHONY: bench bench-tools
+# What a delivery costs in the broker alone: the hosted release's objects, packets in memory, no network.
+bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
+                  $(wildcard src/base/*.c src/mqtt/*.c src/broker/*.c)) \
+                  src/loop/carve.c src/loop/loop.c src/loop/pool.c src/loop/wheel.c src/loop/extent.c) \
+                  $(B)/hosted/plat/hosted/stack_guard.o
+$(B)/bench/broker: tests/bench/broker_bench.c tests/unit_plat.c $(bench_broker_o)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -pie -fuse-ld=lld \
+	  $(filter %.c %.o,$^) -o $@
+bench-broker: $(B)/bench/broker ## ns a delivery in the broker alone
+	$(B)/bench/broker
+.PHONY: bench-broker

@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: Apache-2.0
+// PUBLISH from a client and the acknowledgements of both directions.
+//
+// I1  A QoS 2 message is routed when its identifier is new and remembered until PUBREL; a repeated
+//     PUBLISH, the third copy too, is answered by PUBREC and not routed [MQTT-4.3.3-10].
+// I2  Acknowledgements are queued in the order of the packets they answer [MQTT-4.6.0-2..4].
+#include "broker/state.h"
+
+// Topic of the PUBLISH by its alias, and the alias's upkeep [MQTT-3.3.2-7..12].
+static enum mqtt_reason resolve_alias(struct session *s, const struct mqtt_publish *p,
+                                      struct bytes packet, struct bytes *topic) {
+  struct broker *b = s->b;
+  u32 most = b->limits.topic_alias_max;
+  if (p->props.topic_alias > most) {
+    return MQTT_TOPIC_ALIAS_INVALID;
+  }
+  ASSERT(p->props.topic_alias > 0);
+  if (s->aliases == NULL) {
+    s->aliases = blocks_take(&b->blocks, most * sizeof(u8 *));
+    if (s->aliases == NULL) {
+      return MQTT_SERVER_BUSY;
+    }
+    memset(s->aliases, 0, most * sizeof(u8 *));
+  }
+  u8 **slot = &s->aliases[p->props.topic_alias - 1];
+  if (p->topic.len == 0) {
+    if (*slot == NULL) {
+      return MQTT_PROTOCOL_ERROR;  // 3.3.2.3.4: no mapping
+    }
+    *topic = bytes_of(*slot + 2, load_be16(*slot));
+    return MQTT_SUCCESS;
+  }
+  *topic = bytes_part(packet, p->topic);
+  u8 *block = blocks_take(&b->blocks, topic->len + 2);
+  if (block == NULL) {
+    return MQTT_SERVER_BUSY;
+  }
+  if (*slot != NULL) {
+    blocks_put(&b->blocks, *slot);
+  }
+  store_be16(block, (u16)topic->len);
+  memcpy(block + 2, topic->ptr, topic->len);
+  *slot = block;
+  return MQTT_SUCCESS;
+}
+
+static enum mqtt_reason check_publish(const struct session *s, const struct mqtt_publish *p) {
+  const struct broker_limits *l = &s->b->limits;
+  if (p->qos > l->qos_max) {
+    return MQTT_QOS_NOT_SUPPORTED;  // [MQTT-3.2.2-11]
+  }
+  if (p->retain && !l->retain_available) {
+    return MQTT_RETAIN_NOT_SUPPORTED;  // [MQTT-3.2.2-14]
+  }
+  if (mqtt_has(&p->props, MQTT_P_SUBSCRIPTION_ID)) {
+    return MQTT_PROTOCOL_ERROR;  // [MQTT-3.3.4-6]
+  }
+  return MQTT_SUCCESS;
+}
+
+// Routes; the reason of the acknowledgement, or MQTT_SERVER_BUSY: nothing was done.
+static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publish *p,
+                                      struct bytes packet, struct bytes topic, u64 now_ns) {
+  struct broker *b = s->b;
+  bool allowed =
+      !bytes_starts_with(topic, BYTES_LIT("$SYS/")) &&
+      (b->ops.may_publish == NULL || b->ops.may_publish(s->user, topic, p->qos, p->retain));
+  if (!allowed) {
+    return MQTT_NOT_AUTHORIZED;
+  }
+  u64 own =
+      1ull << MQTT_P_MESSAGE_EXPIRY | 1ull << MQTT_P_TOPIC_ALIAS | 1ull << MQTT_P_SUBSCRIPTION_ID;
+  struct message_in in = {.topic = topic,
+                          .props = bytes_part(packet, p->props.all),
+                          .props_clean = (p->props.present & own) == 0,
+                          .payload = bytes_part(packet, p->payload),
+                          .qos = p->qos,
+                          .retain = p->retain,
+                          .expires_ns = expiry_deadline(&p->props, now_ns)};
+  struct route_result r = route(b, &in, s, now_ns);
+  if (r.no_memory) {
+    return MQTT_SERVER_BUSY;
+  }
+  if (r.not_retained) {
+    return MQTT_QUOTA_EXCEEDED;
+  }
+  return r.matched == 0 ? MQTT_NO_MATCHING_SUBSCRIBERS : MQTT_SUCCESS;
+}
+
+enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
+                                   struct bytes packet, u64 now_ns) {
+  struct broker *b = s->b;
+  ASSERT(s->user != NULL);
+  if (p->qos > 0 && (!control_room(s) || b->controls.free_count < 2)) {
+    return MQTT_SERVER_BUSY;
+  }
+  enum mqtt_reason reason = check_publish(s, p);
+  struct bytes topic = bytes_part(packet, p->topic);
+  if (reason == MQTT_SUCCESS && mqtt_has(&p->props, MQTT_P_TOPIC_ALIAS)) {
+    reason = resolve_alias(s, p, packet, &topic);
+  }
+  if (reason != MQTT_SUCCESS) {
+    return reason;
+  }
+  ASSERT(topic.len > 0);
+  if (p->qos == 2 && inbound_has(s, p->packet_id)) {  // I1
+    (void)control_push(s, MQTT_PUBREC, p->packet_id, MQTT_SUCCESS, NULL, 0);
+    return MQTT_SUCCESS;
+  }
+  if (p->qos == 2 && s->inbound_count >= INBOUND_QOS2_MAX) {
+    return MQTT_RECEIVE_MAXIMUM_EXCEEDED;
+  }
+  if (p->qos == 2) {
+    bool added = inbound_add(s, p->packet_id);
+    ASSERT(added);
+  }
+  reason = route_publish(s, p, packet, topic, now_ns);
+  bool refused = reason >= MQTT_UNSPECIFIED_ERROR;
+  if (p->qos == 2 && refused && (s->version == MQTT_V5 || reason == MQTT_SERVER_BUSY)) {
+    (void)inbound_remove(s, p->packet_id);  // 4.3.3: the exchange ends with this PUBREC
+  }
+  if (reason == MQTT_SERVER_BUSY) {
+    return reason;
+  }
+  b->stats.messages_received++;
+  b->stats.publish_received++;
+  b->stats.bytes_received += packet.len;
+  if (p->qos == 0) {
+    return MQTT_SUCCESS;
+  }
+  u8 type = p->qos == 1 ? MQTT_PUBACK : MQTT_PUBREC;
+  (void)control_push(s, type, p->packet_id, (u8)reason, NULL, 0);  // control_room was asked
+  return MQTT_SUCCESS;
+}
+
+// The inflight entry with this identifier, and its predecessor; NONE when there is none. Clients
+// answer in order, so it is mostly the first.
+static u32 inflight_find(const struct session *s, u16 packet_id, u32 *prev) {
+  *prev = NONE;
+  u32 i = s->inflight.head;
+  while (i != NONE && entry_packet_id(entry_at(s->b, i)) != packet_id) {
+    *prev = i;
+    i = entry_at(s->b, i)->next;
+  }
+  return i;
+}
+
+static void inflight_remove(struct session *s, u32 index, u32 prev) {
+  struct broker *b = s->b;
+  u32 next = entry_at(b, index)->next;
+  if (prev == NONE) {
+    s->inflight.head = next;
+  } else {
+    entry_at(b, prev)->next = next;
+  }
+  if (s->inflight.tail == index) {
+    s->inflight.tail = prev;
+  }
+  ASSERT(s->inflight.count > 0);
+  s->inflight.count--;
+  entry_free(b, index);
+}
+
+static void on_pubrec(struct session *s, const struct mqtt_ack *a) {
+  u32 prev = NONE;
+  u32 index = inflight_find(s, a->packet_id, &prev);
+  struct entry *e = index == NONE ? NULL : entry_at(s->b, index);
+  if (e == NULL || e->qos != 2) {
+    u8 reason = s->version == MQTT_V5 ? MQTT_PACKET_ID_NOT_FOUND : MQTT_SUCCESS;
+    (void)control_push(s, MQTT_PUBREL, a->packet_id, reason, NULL, 0);
+    return;
+  }
+  if (a->reason >= MQTT_UNSPECIFIED_ERROR) {
+    inflight_remove(s, index, prev);
+    return;
+  }
+  if (e->state == ENTRY_SENT) {
+    e->state = ENTRY_RELEASED;
+    message_unref(s->b, e->message);
+    e->message = NULL;
+  }
+  (void)control_push(s, MQTT_PUBREL, a->packet_id, MQTT_SUCCESS, NULL, 0);  // [MQTT-4.3.3-5]
+}
+
+enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const struct mqtt_ack *a,
+                               u64 now_ns) {
+  (void)now_ns;
+  ASSERT(s->user != NULL);
+  s->b->stats.messages_received++;
+  if ((type == MQTT_PUBREC || type == MQTT_PUBREL) && !control_room(s)) {
+    return MQTT_SERVER_BUSY;
+  }
+  u32 prev = NONE;
+  if (type == MQTT_PUBREC) {
+    on_pubrec(s, a);
+  } else if (type == MQTT_PUBREL) {
+    bool known = inbound_remove(s, a->packet_id);
+    u8 reason = known || s->version == MQTT_V4 ? MQTT_SUCCESS : MQTT_PACKET_ID_NOT_FOUND;
+    (void)control_push(s, MQTT_PUBCOMP, a->packet_id, reason, NULL, 0);  // [MQTT-4.3.3-11]
+  } else {
+    ASSERT(type == MQTT_PUBACK || type == MQTT_PUBCOMP);
+    u32 index = inflight_find(s, a->packet_id, &prev);
+    u8 state = type == MQTT_PUBACK ? ENTRY_SENT : ENTRY_RELEASED;
+    u8 qos = type == MQTT_PUBACK ? 1 : 2;
+    if (index != NONE && entry_at(s->b, index)->qos == qos &&
+        entry_at(s->b, index)->state == state) {
+      inflight_remove(s, index, prev);
+    }
+  }
+  session_wake(s);
+  return MQTT_SUCCESS;
+}
+
+void broker_on_ping(struct session *s) {
+  s->b->stats.messages_received++;
+  if (control_room(s)) {  // who does not read what waits needs no further answer
+    (void)control_push(s, MQTT_PINGRESP, 0, 0, NULL, 0);
+  }
+}
+
+bool broker_publish(struct broker *b, struct bytes topic, struct bytes payload, u8 qos, bool retain,
+                    u64 now_ns) {
+  ASSERT(topic_name_valid(topic));
+  struct message_in in = {.topic = topic,
+                          .props_clean = true,
+                          .payload = payload,
+                          .qos = qos,
+                          .retain = retain,
+                          .expires_ns = NEVER_NS};
+  struct route_result r = route(b, &in, NULL, now_ns);
+  return !r.no_memory && !r.not_retained;
+}

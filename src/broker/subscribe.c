@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+// SUBSCRIBE and UNSUBSCRIBE. Routing is live before the SUBACK is queued; retained messages follow
+// behind it.
+//
+// I1  One code a filter, in order [MQTT-3.8.4-6] [MQTT-3.11.3-1].
+// I2  SUBACK stands before the retained messages it brings: it is queued as a control packet.
+#include "broker/state.h"
+
+static bool too_deep(struct bytes filter) {
+  u32 levels = 1;
+  for (usize i = 0; i < filter.len; i++) {
+    levels += filter.ptr[i] == '/' ? 1 : 0;
+  }
+  return levels > LEVELS_MAX;
+}
+
+static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struct bytes packet,
+                        const struct mqtt_entry *e, u64 now_ns) {
+  struct broker *b = s->b;
+  struct bytes filter = bytes_part(packet, e->filter);
+  struct bytes whole = filter;
+  struct bytes group = bytes_of(NULL, 0);
+  bool shared = topic_shared(whole, &group, &filter);
+  if (too_deep(filter)) {
+    return MQTT_TOPIC_FILTER_INVALID;
+  }
+  if (b->ops.may_subscribe != NULL && !b->ops.may_subscribe(s->user, whole, e->qos)) {
+    return MQTT_NOT_AUTHORIZED;
+  }
+  bool existed = false;
+  struct sub *sub = tree_subscribe(b, s, filter, group, &existed);
+  if (sub == NULL) {
+    return MQTT_QUOTA_EXCEEDED;
+  }
+  sub->qos = MIN(e->qos, b->limits.qos_max);
+  sub->flags = (u8)((e->no_local ? SUB_NO_LOCAL : 0) | (e->retain_as_published ? SUB_RAP : 0));
+  sub->identifier = mqtt_has(&p->props, MQTT_P_SUBSCRIPTION_ID) ? p->props.subscription_id[0] : 0;
+  // [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]; none for shared subscriptions (4.8.2)
+  bool replay = !shared && (e->retain_handling == 0 || (e->retain_handling == 1 && !existed));
+  if (replay && !retained_start(b, sub, filter, now_ns)) {
+    if (!existed) {
+      tree_remove(b, sub);
+    }
+    return MQTT_QUOTA_EXCEEDED;
+  }
+  return sub->qos;
+}
+
+static u8 unsubscribe_one(struct session *s, struct bytes packet, const struct mqtt_entry *e) {
+  struct bytes filter = bytes_part(packet, e->filter);
+  struct bytes whole = filter;
+  struct bytes group = bytes_of(NULL, 0);
+  (void)topic_shared(whole, &group, &filter);
+  struct sub *sub = too_deep(filter) ? NULL : tree_find(s->b, s, filter, group);
+  if (sub == NULL) {
+    return MQTT_NO_SUBSCRIPTION_EXISTED;
+  }
+  retained_cancel(s->b, sub);
+  tree_remove(s->b, sub);
+  return MQTT_SUCCESS;
+}
+
+// SUBACK or UNSUBACK for the codes that are filled in by the caller at *codes: the packet's bytes
+// are laid out with the codes last. NULL: no memory.
+static u8 *ack_block(struct session *s, enum mqtt_type type, u16 packet_id, u32 count, u32 *len) {
+  u32 most = 1 + 4 + 2 + 1 + count;
+  u8 *block = blocks_take(&s->b->blocks, most);
+  if (block == NULL) {
+    return NULL;
+  }
+  bool v5 = s->version == MQTT_V5;
+  bool has_codes = v5 || type == MQTT_SUBACK;
+  struct writer w = writer_init(span_of(block, most));
+  write_u8(&w, (u8)(type << 4));
+  mqtt_write_varint(&w, 2 + (v5 ? 1 : 0) + (has_codes ? count : 0));
+  write_be16(&w, packet_id);
+  if (v5) {
+    write_u8(&w, 0);  // no properties
+  }
+  ASSERT(w.err == ERR_OK);
+  *len = w.pos;
+  return block;
+}
+
+static u8 wire_code(const struct session *s, u8 code) {
+  return s->version == MQTT_V4 && code >= 0x80 ? 0x80 : code;
+}
+
+enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub,
+                                     struct bytes packet, u64 now_ns) {
+  s->b->stats.messages_received++;
+  s->b->stats.bytes_received += packet.len;
+  u32 len = 0;
+  u8 *block =
+      !control_room(s) ? NULL : ack_block(s, MQTT_SUBACK, sub->packet_id, sub->entry_count, &len);
+  if (block == NULL) {
+    return MQTT_SERVER_BUSY;
+  }
+  struct mqtt_entry e;
+  u32 pos = sub->entries.off;
+  u32 count = 0;
+  while (mqtt_subscribe_entry(packet, sub, &pos, &e)) {
+    ASSERT(count < sub->entry_count);
+    block[len + count++] = wire_code(s, subscribe_one(s, sub, packet, &e, now_ns));
+  }
+  ASSERT(count == sub->entry_count);
+  (void)control_push(s, MQTT_SUBACK, sub->packet_id, 0, block, len + count);
+  return MQTT_SUCCESS;
+}
+
+enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subscribe *u,
+                                       struct bytes packet, u64 now_ns) {
+  (void)now_ns;
+  s->b->stats.messages_received++;
+  s->b->stats.bytes_received += packet.len;
+  u32 len = 0;
+  u8 *block =
+      !control_room(s) ? NULL : ack_block(s, MQTT_UNSUBACK, u->packet_id, u->entry_count, &len);
+  if (block == NULL) {
+    return MQTT_SERVER_BUSY;
+  }
+  struct mqtt_entry e;
+  u32 pos = u->entries.off;
+  u32 count = 0;
+  while (mqtt_unsubscribe_entry(packet, u, &pos, &e)) {
+    ASSERT(count < u->entry_count);
+    block[len + count++] = unsubscribe_one(s, packet, &e);
+  }
+  ASSERT(count == u->entry_count);
+  u32 codes = s->version == MQTT_V5 ? count : 0;
+  (void)control_push(s, MQTT_UNSUBACK, u->packet_id, 0, block, len + codes);
+  return MQTT_SUCCESS;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a delivery costs in the broker alone, without network or TLS: packets are decoded and handed
+// over, every receiver is pulled dry 16 KiB at a time, acknowledgements are decoded and handed over.
+// Prints ns a delivery, the least of the rounds.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "broker/broker.h"
+#include "loop/loop.h"
+#include "mqtt/encode.h"
+
+#define RECEIVERS_MAX 100u
+#define BATCH 64u  // messages a publisher sends before the receivers are pulled
+#define ROUNDS 7u
+
+struct peer {
+  struct session *s;
+  bool ready;
+  u32 got;
+};
+static struct core core;
+static u8 out[16384];
+
+static u64 now_ns(void) {
+  struct timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (u64)t.tv_sec * 1000000000ull + (u64)t.tv_nsec;
+}
+static void on_wake(void *user) {
+  ((struct peer *)user)->ready = true;
+}
+static void on_kick(void *user, enum mqtt_reason reason) {
+  (void)user, (void)reason;
+  abort();
+}
+static void must(bool ok, const char *what) {
+  if (!ok) {
+    fprintf(stderr, "broker_bench: %s\n", what);
+    exit(1);
+  }
+}
+
+static void open_peer(struct peer *p, u32 n, enum mqtt_version v) {
+  u8 buf[128];
+  char id[16];
+  snprintf(id, sizeof id, "c%u", n);
+  struct writer w = writer_init(span_of(buf, sizeof buf));
+  struct mqtt_connect_out o = {.version = v, .clean_start = true, .client_id = bytes_str(id)};
+  mqtt_encode_connect(&w, &o);
+  struct mqtt_connect c;
+  struct broker_identity who = {0};
+  u16 keep_alive = 0;
+  must(mqtt_decode_connect(writer_bytes(&w), &c) == MQTT_SUCCESS, "CONNECT");
+  must(broker_on_connect(core.broker, p, &c, writer_bytes(&w), &who, 0, &p->s, &keep_alive) == 0,
+       "connect");
+}
+
+static void subscribe(struct peer *p, enum mqtt_version v, u8 qos) {
+  u8 buf[128];
+  struct writer w = writer_init(span_of(buf, sizeof buf));
+  struct mqtt_entry_out e = {BYTES_LIT("bench/topic/+"), qos};
+  struct mqtt_subscribe s;
+  mqtt_encode_subscribe(&w, v, 1, NULL, &e, 1);
+  must(mqtt_decode_subscribe(v, writer_bytes(&w), &s) == MQTT_SUCCESS, "SUBSCRIBE");
+  must(broker_on_subscribe(p->s, &s, writer_bytes(&w), 0) == MQTT_SUCCESS, "subscribe");
+}
+
+static void answer(struct peer *p, enum mqtt_version v, u16 id) {
+  u8 buf[8];
+  struct writer w = writer_init(span_of(buf, sizeof buf));
+  struct mqtt_ack a;
+  mqtt_encode_ack(&w, v, MQTT_PUBACK, id, MQTT_SUCCESS, NULL);
+  must(mqtt_decode_ack(v, writer_bytes(&w), &a) == MQTT_SUCCESS, "PUBACK");
+  must(broker_on_ack(p->s, MQTT_PUBACK, &a, 0) == MQTT_SUCCESS, "ack");
+}
+
+// Pulls a peer dry; reads and acknowledges QoS 1 when `qos` says so.
+static void drain(struct peer *p, enum mqtt_version v, u8 qos) {
+  u32 kept = 0;
+  while (p->ready) {
+    u32 n = broker_pull(p->s, span_of(out + kept, sizeof out - kept), 0);
+    if (n == 0) {
+      p->ready = false;
+    }
+    u32 have = kept + n;
+    u32 pos = 0;
+    while (qos > 0 && pos < have) {
+      struct mqtt_header h;
+      struct bytes left = bytes_of(out + pos, have - pos);
+      if (mqtt_fixed_header(left, &h) != ERR_OK || h.header_len + h.remaining_len > left.len) {
+        break;
+      }
+      struct bytes packet = bytes_of(left.ptr, h.header_len + h.remaining_len);
+      struct mqtt_publish m;
+      if (h.type == MQTT_PUBLISH && mqtt_decode_publish(v, packet, &m) == MQTT_SUCCESS) {
+        p->got++;
+        answer(p, v, m.packet_id);
+      }
+      pos += (u32)packet.len;
+    }
+    kept = qos > 0 ? have - pos : 0;
+    memmove(out, out + pos, kept);
+  }
+}
+
+static void run(enum mqtt_version v, u8 qos, u32 receivers, u32 payload_len) {
+  static struct peer peer[RECEIVERS_MAX + 1];
+  u8 payload[4096] = {0};
+  u8 buf[4200];
+  memset(peer, 0, sizeof peer);
+  for (u32 i = 0; i <= receivers; i++) {
+    open_peer(&peer[i], i, v);
+    if (i > 0) {
+      subscribe(&peer[i], v, qos);
+    }
+    drain(&peer[i], v, 0);
+  }
+  struct mqtt_publish_out o = {.qos = qos,
+                               .packet_id = qos > 0 ? 1 : 0,
+                               .topic = BYTES_LIT("bench/topic/1"),
+                               .payload_len = payload_len};
+  struct writer w = writer_init(span_of(buf, sizeof buf));
+  mqtt_encode_publish_head(&w, v, &o);
+  write_bytes(&w, bytes_of(payload, payload_len));
+  u32 batch = qos > 0 ? 16 : BATCH;
+  u32 loops = 400000 / receivers / batch;
+  u64 best = U64_MAX;
+  u64 sent = broker_stats(core.broker)->publish_sent;
+  for (u32 r = 0; r < ROUNDS; r++) {
+    u64 start = now_ns();
+    for (u32 l = 0; l < loops; l++) {
+      for (u32 i = 0; i < batch; i++) {
+        struct mqtt_publish m;
+        must(mqtt_decode_publish(v, writer_bytes(&w), &m) == MQTT_SUCCESS, "PUBLISH");
+        must(broker_on_publish(peer[0].s, &m, writer_bytes(&w), 0) == MQTT_SUCCESS, "publish");
+      }
+      for (u32 i = 0; i <= receivers; i++) {
+        drain(&peer[i], v, i > 0 ? qos : 0);
+      }
+    }
+    u64 took = now_ns() - start;
+    best = took < best ? took : best;
+  }
+  u64 deliveries = (u64)loops * batch * receivers;
+  must(broker_stats(core.broker)->publish_sent - sent == deliveries * ROUNDS, "a delivery is lost");
+  printf("v%u QoS %u 1 to %3u, %4u B: %6.1f ns a delivery\n", v, qos, receivers, payload_len,
+         (double)best / (double)deliveries);
+  for (u32 i = 0; i <= receivers; i++) {
+    broker_detach(peer[i].s, 0);
+  }
+}
+
+int main(void) {
+  static struct timer timers[4096];
+  struct broker_limits l;
+  struct carve carve;
+  core_init(&core, 0, timers, 4096);
+  broker_limits_default(&l, 64u << 20);
+  l.sessions = 1000;
+  carve_init(&carve);
+  must(broker_init(&core, &carve, &l) == ERR_OK, "memory");
+  broker_set_ops(core.broker, &(struct broker_ops){.wake = on_wake, .kick = on_kick});
+  for (u32 i = 0; i < 2; i++) {
+    enum mqtt_version v = i == 0 ? MQTT_V4 : MQTT_V5;
+    run(v, 0, 1, 64);
+    run(v, 0, 100, 64);
+    run(v, 1, 1, 64);
+    run(v, 1, 100, 64);
+  }
+  run(MQTT_V4, 0, 1, 4000);
+  return 0;
+}
