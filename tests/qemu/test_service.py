@@ -110,6 +110,18 @@ def test_user_networking(bundles, machine, cpu):
         assert sub.communicate(timeout=25)[0].strip() == "hello kernel"
 
 
+@root
+@pytest.mark.matrix
+def test_after_a_minute(bundles):
+    """A neighbour's address is asked for again after 60 s, in the middle of traffic (a frame once overwrote another)."""
+    with Machine(kernel=KERNEL, modules=[bundles["fixed"][0]], tap="10.88.0.1/24") as m:
+        m.expect("network 0: 10.88.0.2/24", 30)
+        mix(m, 20, 100, 1)
+        time.sleep(62)
+        mix(m, 20, 100, 1)
+        assert "has stopped" not in m.output()
+
+
 def test_without_configuration():
     with Machine(kernel=KERNEL) as m:
         out = m.expect("labelled CIDATA or URMQTT", 30)
