@@ -364,6 +364,10 @@ u32 tcp_readable(const struct tcp_conn *c) {
   return c->rx_len;
 }
 
+bool tcp_stuffed(const struct tcp_conn *c) {
+  return c->rx_bufs >= TCP_RX_BUFS;
+}
+
 void tcp_consume(struct tcp_conn *c, u32 len) {
   ASSERT(len <= c->rx_len);
   c->rx_len -= len;

@@ -47,6 +47,9 @@ struct span tcp_peek(struct tcp_conn *conn);
 // many. For records and packets that lie across pieces.
 u32 tcp_peek_copy(struct tcp_conn *conn, u32 skip, struct span out);
 u32 tcp_readable(const struct tcp_conn *conn);  // all in-order bytes waiting
+// The queue is full of small pieces: the window stays shut until some are consumed, so an owner
+// that waits for more (the rest of a record) must copy and consume what is there.
+bool tcp_stuffed(const struct tcp_conn *conn);
 void tcp_consume(struct tcp_conn *conn, u32 len);
 
 u32 tcp_room(struct tcp_conn *conn);

@@ -10,7 +10,7 @@
 
 bool conn_handshake_ready(const struct conn *c) {
   u32 there = tcp_readable(c->tcp);
-  if (c->heavy != NULL || there == 0) {
+  if (c->heavy != NULL || there == 0 || tcp_stuffed(c->tcp)) {
     return there > 0;
   }
   u8 head[5] = {0};

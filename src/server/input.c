@@ -17,12 +17,16 @@ struct budget {
   bool blocked;
 };
 
-static void block(struct conn *c, struct budget *b) {
-  b->blocked = true;
+static void wait_not_for_ever(struct conn *c) {
   if (c->state == CONN_OPEN && c->deadline_ns == U64_MAX) {
     c->deadline_ns = c->server->core->now_ns + WAIT_MEMORY_NS;
     conn_arm(c);
   }
+}
+
+static void block(struct conn *c, struct budget *b) {
+  b->blocked = true;
+  wait_not_for_ever(c);
 }
 
 // --- TLS records
@@ -56,10 +60,36 @@ static void record_done(struct conn *c) {
   c->record_len = 0;
 }
 
+// The record that is being copied together, or NULL: nothing there yet, or no buffer (blocked).
+// Copied are records that lie across receive buffers, and such as come in pieces so small that tcp
+// waits for us.
+static u8 *copy_record(struct conn *c, u32 len, struct budget *b) {
+  if (c->record == NULL) {
+    c->record = pool_take_raw(&c->server->record_buffers);
+    c->plain_off = 0;  // bytes copied so far
+  }
+  if (c->record == NULL) {
+    block(c, b);
+    return NULL;
+  }
+  u32 got = tcp_peek_copy(c->tcp, 0, span_of(c->record + c->plain_off, len - c->plain_off));
+  if (got > 0) {
+    tcp_consume(c->tcp, got);
+    c->plain_off += got;
+  }
+  if (c->plain_off < len) {
+    wait_not_for_ever(c);  // the buffer is not this connection's alone
+    return NULL;
+  }
+  return c->record;
+}
+
 // Opens the next record if it is there as a whole. False: not there, or no buffer (then blocked).
 static bool open_record(struct conn *c, struct budget *b) {
   u8 head[TLS_RECORD_HEAD];
-  if (tcp_peek_copy(c->tcp, 0, span_of(head, sizeof head)) < sizeof head) {
+  if (c->record != NULL) {
+    memcpy(head, c->record, sizeof head);
+  } else if (tcp_peek_copy(c->tcp, 0, span_of(head, sizeof head)) < sizeof head) {
     return false;
   }
   u32 len = tls_record_length(head);
@@ -69,27 +99,18 @@ static bool open_record(struct conn *c, struct budget *b) {
     conn_end(c, MQTT_SUCCESS);
     return false;
   }
-  if (tcp_readable(c->tcp) < len) {
+  if (c->record == NULL && tcp_readable(c->tcp) < len && !tcp_stuffed(c->tcp)) {
     return false;
   }
   struct span first = tcp_peek(c->tcp);
-  struct span content = {NULL, 0};
-  u8 *base = first.ptr;
-  c->record_len = len;
-  if (first.len < len) {  // across receive buffers: into one of ours
-    c->record = pool_take_raw(&c->server->record_buffers);
-    if (c->record == NULL) {
-      c->record_len = 0;
-      block(c, b);
-      return false;
-    }
-    u32 got = tcp_peek_copy(c->tcp, 0, span_of(c->record, len));
-    ASSERT(got == len);
-    tcp_consume(c->tcp, len);
-    base = c->record;
+  bool in_place = c->record == NULL && first.len >= len;
+  u8 *base = in_place ? first.ptr : copy_record(c, len, b);
+  if (base == NULL) {
+    return false;
   }
-  enum tls_open result = tls_open(c->tls, c->server->ciphers, span_of(base, len), &content);
-  opened(c, result, base, content);
+  struct span content = {NULL, 0};
+  c->record_len = len;
+  opened(c, tls_open(c->tls, c->server->ciphers, span_of(base, len), &content), base, content);
   if (c->plain_len == 0) {
     record_done(c);
   }
@@ -219,6 +240,7 @@ static u32 go_on(struct conn *c, struct bytes slice, struct budget *b) {
     c->packet_have += n;
     used += n;
     c->last_in_ns = c->server->core->now_ns;  // a slow line is not a silent one
+    c->deadline_ns = c->state == CONN_OPEN ? U64_MAX : c->deadline_ns;
   }
   if (c->packet_have < c->packet_len) {
     return used;

@@ -69,7 +69,7 @@ class BadWire:
             sh(f"ip link set {name} master br0")
         for name in ("br0", "tap1", "wire0", "wire1"):
             sh(f"ip link set {name} up")
-        self.p = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(__file__), "lossy.py"), "wire0", "wire1"])
+        self.p = subprocess.Popen([sys.executable, os.path.join(os.path.dirname(__file__), "lossy.py"), "wire0", "wire1", *os.environ.get("WIRE", "").split()])
         return self
 
     def __exit__(self, *_):

@@ -4,6 +4,8 @@ of our own making."""
 import hashlib
 import json
 import random
+import socket
+import ssl
 import subprocess
 import threading
 import time
@@ -262,6 +264,84 @@ def test_every_packet_cut_at_every_byte(broker, version):
     assert count > 200
     assert alive.send(PING).receive() == (0xd0, b"")
     alive.close()
+
+
+def u16_fields(whole):
+    """Every place where two bytes could be a length: all of them. The fixed header's length too."""
+    for at in range(1, len(whole) - 1):
+        for value in (0, 1, len(whole), 0x7fff, 0xffff):
+            yield whole[:at] + value.to_bytes(2, "big") + whole[at + 2:]
+    for value in (0, 1, len(whole) - 3, len(whole) - 1, len(whole) + 1, 127):
+        yield whole[:1] + bytes([value & 127]) + whole[2:]
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_every_length_field_wrong(broker, version):
+    alive = Raw().open("alive", version)
+    for name, whole in samples(version).items():
+        for wrong in u16_fields(whole):
+            r = Raw()
+            if name != "connect":
+                r.send(connect("wrong", version))
+            r.send(wrong).close()
+    assert alive.send(PING).receive() == (0xd0, b"")
+    alive.close()
+
+
+@pytest.mark.parametrize("bad, reason", [
+    (b"\x30\xff\xff\xff\xff\x01", 0x81),             # a fifth length byte
+    (packet(0x30, b"\0\x09a\0"), 0x81),               # topic longer than the packet
+    (packet(0x36, utf8("a") + b"\0\1\0x"), 0x81),      # QoS 3
+    (packet(0x32, utf8("a") + b"\0\0\0x"), None),      # packet identifier 0
+    (packet(0x30, utf8("a/#") + b"\0x"), None),        # a wildcard in a topic name
+    (packet(0x30, utf8(b"\xc3\x28") + b"\0x"), None),  # not UTF-8
+    (packet(0x82, b"\0\1\0"), None),                   # SUBSCRIBE without a filter
+    (packet(0x80, b"\0\1\0" + utf8("a") + b"\0"), 0x81),  # reserved flags of SUBSCRIBE
+    (packet(0x82, b"\0\1\0" + utf8("a") + b"\3"), None),  # QoS 3 asked
+    (packet(0x30, utf8("a") + b"\x03\x23\0\0"), 0x94),  # topic alias 0
+])
+def test_the_right_reason(broker, bad, reason):
+    r = Raw().open("reason").send(bad)
+    first, body = r.receive()
+    assert first == 0xe0 and body[0] >= 0x80
+    assert reason is None or body[0] == reason
+    assert r.receive() is None
+
+
+@pytest.mark.parametrize("piece", [1, 7, 100])
+def test_tls_in_tiny_pieces(broker, pki, piece):
+    """Handshake and a record of 16 KiB cut into segments that fill tcp's queue long before the record is whole."""
+    s = socket.create_connection((BROKER, TLS))
+    s.settimeout(10)
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+    tls = context(pki).wrap_bio(came, goes)
+
+    def flush():
+        data = goes.read()
+        for i in range(0, len(data), piece):
+            s.sendall(data[i:i + piece])
+
+    def until(call):
+        while True:
+            try:
+                return call()
+            except ssl.SSLWantReadError:
+                flush()
+                came.write(s.recv(65536))
+
+    until(tls.do_handshake)
+    flush()
+    tls.write(connect("tiny") + subscribe("tiny/x", 0))
+    flush()
+    assert until(lambda: tls.read(100))[0] == 0x20
+    body = bytes(range(256)) * (60 if piece > 1 else 16)
+    tls.write(publish("tiny/x", body))
+    flush()
+    got = b""
+    while body not in got:
+        got += until(lambda: tls.read(65536))
+    s.close()
 
 
 def test_random_bytes(broker):
