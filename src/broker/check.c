@@ -2,9 +2,58 @@
 // The broker's whole-structure validator, for tests and fuzz targets.
 #include "broker/check.h"
 
-// References to messages from a list of entries, and the list's own shape.
-static u64 check_entries(const struct broker *b, const struct list *l, u32 extra, bool inflight) {
-  u64 refs = 0;
+// One holder of a message: in the first pass (release) its count goes down, in the second up again.
+// In between every count must be 0: each reference has exactly one holder (broker.h I2).
+struct holders {
+  bool release;
+  u32 distinct;
+};
+
+static void hold(struct holders *h, struct message *m) {
+  if (m == NULL) {
+    return;
+  }
+  if (!h->release) {
+    m->refs++;
+    return;
+  }
+  ASSERT(m->refs > 0);
+  m->refs--;
+  h->distinct += m->refs == 0 ? 1 : 0;
+}
+
+static void hold_list(const struct broker *b, struct holders *h, const struct list *l) {
+  for (u32 i = l->head; i != NONE; i = entry_at(b, i)->next) {
+    hold(h, entry_at(b, i)->message);
+  }
+}
+
+static void hold_all(const struct broker *b, struct holders *h) {
+  for (u32 i = 0; i < b->sessions.count; i++) {
+    if (b->sessions.state[i] == 0) {
+      continue;
+    }
+    const struct session *s = session_at(b, i);
+    hold_list(b, h, &s->queue);
+    hold_list(b, h, &s->inflight);
+    hold(h, s->stream == NONE ? NULL : entry_at(b, s->stream)->message);
+    hold(h, s->will);
+  }
+  for (u32 i = 0; i < b->rnodes.count; i++) {
+    hold(h, b->rnodes.state[i] == 0 ? NULL : rnode_at(b, i)->message);
+  }
+}
+
+static void check_references(const struct broker *b) {
+  struct holders h = {.release = true};
+  hold_all(b, &h);
+  ASSERT(h.distinct == b->stats.messages_stored);
+  h.release = false;
+  hold_all(b, &h);
+}
+
+// A list's own shape.
+static void check_entries(const struct broker *b, const struct list *l, u32 extra, bool inflight) {
   u32 count = 0;
   u32 last = NONE;
   u32 seq = 0;
@@ -19,37 +68,32 @@ static u64 check_entries(const struct broker *b, const struct list *l, u32 extra
       seq = e->seq;
       first = false;
     }
-    refs += e->message != NULL ? 1 : 0;
     last = i;
     count++;
   }
   ASSERT(last == l->tail);
   ASSERT(count + extra == l->count);
-  return refs;
 }
 
-static u64 check_session(const struct broker *b, const struct session *s, u32 *entries,
-                         u32 *controls) {
+static u32 controls_count(const struct broker *b, u32 head) {
+  u32 count = 0;
+  for (u32 i = head; i != NONE; i = control_at(b, i)->next) {
+    count++;
+  }
+  return count;
+}
+
+static void check_session(const struct broker *b, const struct session *s, u32 *entries,
+                          u32 *controls) {
   const struct entry *stream = s->stream == NONE ? NULL : entry_at(b, s->stream);
   u32 extra = stream != NULL && stream->qos > 0 ? 1 : 0;
-  u64 refs = check_entries(b, &s->queue, 0, false);
-  refs += check_entries(b, &s->inflight, extra, true);
-  refs += stream != NULL && stream->message != NULL ? 1 : 0;
-  refs += s->will != NULL ? 1 : 0;
+  check_entries(b, &s->queue, 0, false);
+  check_entries(b, &s->inflight, extra, true);
   *entries += s->queue.count + s->inflight.count - extra + (stream != NULL ? 1 : 0);
+  ASSERT(controls_count(b, s->control.head) == s->control.count);
+  ASSERT(controls_count(b, s->inbound) == s->inbound_count);
+  *controls += s->control.count + s->inbound_count;
   u32 count = 0;
-  for (u32 i = s->control.head; i != NONE; i = control_at(b, i)->next) {
-    count++;
-  }
-  ASSERT(count == s->control.count);
-  *controls += count;
-  count = 0;
-  for (u32 i = s->inbound; i != NONE; i = control_at(b, i)->next) {
-    count++;
-  }
-  ASSERT(count == s->inbound_count);
-  *controls += count;
-  count = 0;
   for (u32 i = s->subs; i != NONE; i = sub_at(b, i)->session_next) {
     ASSERT(sub_at(b, i)->session == s);
     count++;
@@ -66,11 +110,9 @@ static u64 check_session(const struct broker *b, const struct session *s, u32 *e
     ASSERT(!broker_has_output(s) || s->ready);  // nobody waits unwoken
   }
   ASSERT(session_find(b, session_client_id(s)) == s);
-  return refs;
 }
 
 void broker_check(const struct broker *b) {
-  u64 refs = b->stats.retained;
   u32 sessions = 0;
   u32 connected = 0;
   u32 entries = 0;
@@ -82,7 +124,7 @@ void broker_check(const struct broker *b) {
     const struct session *s = session_at(b, i);
     sessions++;
     connected += s->user != NULL ? 1 : 0;
-    refs += check_session(b, s, &entries, &controls);
+    check_session(b, s, &entries, &controls);
   }
   ASSERT(sessions == b->stats.clients_total);
   ASSERT(connected == b->stats.clients_connected);
@@ -90,13 +132,7 @@ void broker_check(const struct broker *b) {
   ASSERT(controls == pool_taken(&b->controls));
   ASSERT(b->route_head == NONE);
   ASSERT(b->route_shared == NONE);
-  u64 held = 0;  // what the messages themselves count
-  for (u32 i = 0; i < b->rnodes.count; i++) {
-    held += b->rnodes.state[i] != 0 && rnode_at(b, i)->message != NULL ? 1 : 0;
-  }
-  ASSERT(held == b->stats.retained);
-  ASSERT(refs >= b->stats.messages_stored);
-  ASSERT(refs > 0 || b->stats.messages_stored == 0);
+  check_references(b);
   tree_check(b);
   retained_check(b);
   blocks_check(&b->blocks);
