@@ -7,14 +7,19 @@ enum {
   AT_TYPE = 156,
   AT_MAGIC = 257,
   AT_PREFIX = 345,
-  NAME_LEN = 100
+  NAME_LEN = 100,
+  MAGIC_USTA = 0x75737461  // "usta", and an r
 };
 
 // Octal digits, ended by NUL or space, in a field of `len` bytes.
 static bool octal(const u8 *p, u32 len, u64 *out) {
   u64 v = 0;
   u32 i = 0;
-  while (i < len && p[i] >= '0' && p[i] <= '7') {
+  while (i < len && p[i] >= '0' && p[i] <= '7')
+    LOOP_ASSIGNS(i, v)
+  LOOP_INVARIANT(i <= len)
+  LOOP_DECREASES(len - i)
+  {
     v = v << 3 | (u64)(p[i] - '0');
     i++;
   }
@@ -25,17 +30,21 @@ static bool octal(const u8 *p, u32 len, u64 *out) {
 static bool checksum_good(const u8 *h) {
   u64 want = 0;
   u64 sum = 0;
-  for (u32 i = 0; i < USTAR_BLOCK; i++) {
-    sum += i >= AT_SUM && i < AT_SUM + 8 ? ' ' : h[i];
-  }
+  for (u32 i = 0; i < USTAR_BLOCK; i++)
+    LOOP_ASSIGNS(i, sum)
+  LOOP_INVARIANT(i <= USTAR_BLOCK)
+  LOOP_DECREASES(USTAR_BLOCK - i)
+  { sum += i >= AT_SUM && i < AT_SUM + 8 ? ' ' : h[i]; }
   return octal(h + AT_SUM, 8, &want) && want == sum;
 }
 
 static bool all_zero(const u8 *h) {
   u8 any = 0;
-  for (u32 i = 0; i < USTAR_BLOCK; i++) {
-    any |= h[i];
-  }
+  for (u32 i = 0; i < USTAR_BLOCK; i++)
+    LOOP_ASSIGNS(i, any)
+  LOOP_INVARIANT(i <= USTAR_BLOCK)
+  LOOP_DECREASES(USTAR_BLOCK - i)
+  { any |= h[i]; }
   return any == 0;
 }
 
@@ -44,7 +53,11 @@ static bool name_plain(struct bytes n) {
   if (n.len == 0 || n.ptr[0] == '/' || n.ptr[n.len - 1] == '/') {
     return false;
   }
-  for (usize i = 0; i + 1 < n.len; i++) {
+  for (usize i = 0; i + 1 < n.len; i++)
+    LOOP_ASSIGNS(i)
+  LOOP_INVARIANT(i < n.len)
+  LOOP_DECREASES(n.len - i)
+  {
     bool begins = i == 0 || n.ptr[i - 1] == '/';
     if (begins && n.ptr[i] == '.' && n.ptr[i + 1] == '.' &&
         (i + 2 == n.len || n.ptr[i + 2] == '/')) {
@@ -62,7 +75,7 @@ static enum err read_header(struct bytes tar, u32 *pos, struct ustar_entry *out,
     return ERR_NOT_FOUND;
   }
   if (!checksum_good(h) || !octal(h + AT_SIZE, 12, &size) ||
-      memcmp(h + AT_MAGIC, "ustar", 5) != 0) {
+      load_be32(h + AT_MAGIC) != MAGIC_USTA || h[AT_MAGIC + 4] != 'r') {
     return ERR_MALFORMED;
   }
   u64 left = tar.len - *pos - USTAR_BLOCK;
@@ -71,7 +84,12 @@ static enum err read_header(struct bytes tar, u32 *pos, struct ustar_entry *out,
   }
   u32 name_off = *pos;
   u32 name_len = (u32)bytes_find(bytes_of(h, NAME_LEN), 0);
-  while (name_len > 2 && tar.ptr[name_off] == '.' && tar.ptr[name_off + 1] == '/') {
+  while (name_len > 2 && tar.ptr[name_off] == '.' && tar.ptr[name_off + 1] == '/')
+    LOOP_ASSIGNS(name_off, name_len)
+  LOOP_INVARIANT(name_off >= *pos && name_off - *pos <= NAME_LEN)
+  LOOP_INVARIANT(name_len <= NAME_LEN - (name_off - *pos))
+  LOOP_DECREASES(name_len)
+  {
     name_off += 2;
     name_len -= 2;
   }
@@ -89,7 +107,7 @@ enum err ustar_next(struct bytes tar, u32 *pos, struct ustar_entry *out) {
   ASSERT(tar.len <= U32_MAX);
   while (*pos <= tar.len && tar.len - *pos >= USTAR_BLOCK)
     LOOP_ASSIGNS(*pos, *out)
-  LOOP_INVARIANT(*pos <= tar.len)
+  LOOP_INVARIANT(*pos <= tar.len && *pos >= __CPROVER_loop_entry(*pos))
   LOOP_DECREASES(tar.len - *pos)
   {
     u8 type = 0;

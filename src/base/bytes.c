@@ -15,9 +15,11 @@ bool bytes_starts_with(struct bytes a, struct bytes prefix) {
 
 usize bytes_find(struct bytes b, u8 byte) {
   usize i = 0;
-  while (i < b.len && b.ptr[i] != byte) {
-    i++;
-  }
+  while (i < b.len && b.ptr[i] != byte)
+    LOOP_ASSIGNS(i)
+  LOOP_INVARIANT(i <= b.len)
+  LOOP_DECREASES(b.len - i)
+  { i++; }
   return i;
 }
 
