@@ -37,6 +37,7 @@ include tests/bench/bench.mk
 include tests/bench/crypto.mk
 include tests/system/tls.mk
 include tests/system/system.mk
+include tests/system/net.mk
 include src/boot/kernel.mk
 include image/image.mk
 include tests/qemu/qemu.mk

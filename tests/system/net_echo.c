@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// The network alone as a Linux process, for test_net.py: port 7 echoes, port 9 discards and tells
+// how much when the peer has closed, port 19 sends 4 MiB of a known pattern and closes.
+// The address is 10.9.0.2/24, or from DHCP when URMQTT_DHCP is set.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "loop/carve.h"
+#include "loop/loop.h"
+#include "net/tcp.h"
+
+#define CONNS 64u
+#define CHARGEN (4u << 20)
+
+struct owner {
+  struct tcp_conn *tcp;
+  u16 port;
+  u32 done;
+  bool fin, used;
+};
+static struct owner owners[CONNS];
+static struct core core;
+static struct timer timers[256];
+
+static bool on_accept(void *port, struct tcp_conn *tcp, void **user) {
+  for (u32 i = 0; i < CONNS; i++) {
+    if (!owners[i].used) {
+      owners[i] = (struct owner){.tcp = tcp, .port = *(u16 *)port, .used = true};
+      *user = &owners[i];
+      return true;
+    }
+  }
+  return false;
+}
+static void on_event(void *user, struct tcp_conn *tcp) {
+  (void)user, (void)tcp;  // the stage looks at every connection each turn
+}
+static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
+  struct owner *o = user;
+  (void)tcp;
+  o->fin = true;
+  o->used = why == TCP_END_FIN;
+}
+static const struct tcp_listener_ops ops = {on_accept, on_event, on_event, on_ended};
+
+static u32 pattern(u8 *out, u32 at, u32 len) {
+  for (u32 i = 0; i < len; i++) {
+    out[i] = (u8)((at + i) * 2654435761u >> 11);
+  }
+  return len;
+}
+
+// One buffer's worth of output; false when there is none or no room.
+static bool produce(struct owner *o) {
+  u32 have = o->port == 7 ? tcp_readable(o->tcp) : o->port == 19 ? CHARGEN - o->done : 0;
+  u32 n = MIN(MIN(have, tcp_room(o->tcp)), TXBUF_LARGE);
+  struct txbuf *b = n == 0 ? NULL : txbuf_take(core.net, n, TXBUF_DATA);
+  if (b == NULL) {
+    return false;
+  }
+  if (o->port == 7) {
+    b->len = (u16)tcp_peek_copy(o->tcp, 0, span_of(b->data, n));
+    tcp_consume(o->tcp, b->len);
+  } else {
+    b->len = (u16)pattern(b->data, o->done, n);
+  }
+  o->done += b->len;
+  tcp_send(o->tcp, b);
+  return true;
+}
+
+static bool stage(struct core *c, void *unused) {
+  (void)c, (void)unused;
+  for (u32 i = 0; i < CONNS; i++) {
+    struct owner *o = &owners[i];
+    if (!o->used) {
+      continue;
+    }
+    while (produce(o)) {
+    }
+    if (o->port == 9) {
+      o->done += tcp_readable(o->tcp);
+      tcp_consume(o->tcp, tcp_readable(o->tcp));
+    }
+    bool all = o->port == 19 ? o->done == CHARGEN : o->fin && tcp_readable(o->tcp) == 0;
+    if (all) {
+      printf("port %u: %u bytes\n", o->port, o->done);
+      fflush(stdout);
+      o->used = false;
+      tcp_close(o->tcp);
+    }
+  }
+  return false;
+}
+
+static bool watch(struct core *c, void *unused) {
+  (void)unused;
+  static u32 known;
+  struct net_if_state s;
+  net_if_state(c->net, 0, &s);
+  if (s.address != known) {
+    known = s.address;
+    printf("address %u.%u.%u.%u/%u gateway %#x mtu %u\n", known >> 24, known >> 16 & 255,
+           known >> 8 & 255, known & 255, s.prefix_len, s.gateway, s.mtu);
+    fflush(stdout);
+  }
+  c->stop = plat_stop_requested();
+  return false;
+}
+
+void urmqtt_main(void) {
+  static u16 ports[] = {7, 9, 19};
+  static const struct net_limits limits = {.tcp_conns = CONNS,
+                                           .tcp_time_wait = 64,
+                                           .txbuf_small = 256,
+                                           .txbuf_small_reserve = 32,
+                                           .txbuf_large = 1024,
+                                           .tx_slots = 512};
+  struct carve carve;
+  carve_init(&carve);
+  core_init(&core, 0, timers, ARRAY_COUNT(timers));
+  struct net_if_config config = {.address = IP4(10, 9, 0, 2), .prefix_len = 24};
+  config.dhcp = getenv("URMQTT_DHCP") != NULL;
+  bool good = net_init(&core, &carve, &limits) == ERR_OK &&
+              net_configure(core.net, 0, &config) == ERR_OK;
+  for (u32 i = 0; good && i < ARRAY_COUNT(ports); i++) {
+    good = tcp_listen(core.net, ports[i], &ops, &ports[i]) == ERR_OK;
+  }
+  if (!good) {
+    exit(1);
+  }
+  loop_stage(&core, "echo", stage, NULL);
+  loop_stage(&core, "watch", watch, NULL);
+  loop_stage(&core, "net flush", net_flush, core.net);
+  printf("ready\n");
+  fflush(stdout);
+  loop_run(&core);
+}

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves: src/net speaks TCP, ICMP, UDP errors and DHCP with Linux over a TAP device: bulk both ways byte for byte,
+also over a wire that loses, doubles, reorders and damages frames; half-closed and reset connections; many at once."""
+import hashlib
+import os
+import random
+import shutil
+import socket
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+
+import lab
+from lab import BROKER, LINUX
+
+CHARGEN = 4 << 20
+
+
+class Echo(lab.Broker):
+    """build/test/net_echo instead of the broker."""
+
+    def __init__(self, tap="tap0", dhcp=False):
+        self.lines = []
+        env = dict(os.environ, **({"URMQTT_DHCP": "1"} if dhcp else {}))
+        self.p = subprocess.Popen([os.path.join(lab.BUILD, "test", "net_echo"), "--tap", tap, "--memory", "64",
+                                   "--seconds", "300"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
+        self.reader = threading.Thread(target=self.read, daemon=True)
+        self.reader.start()
+        self.wait("ready")
+
+
+@pytest.fixture(scope="module")
+def echo(namespace):
+    e = Echo()
+    yield e
+    assert e.stop() == 0
+
+
+def connect(port, timeout=60):
+    return socket.create_connection((BROKER, port), timeout=timeout)
+
+
+def echo_digest(size, seed):
+    """Sends `size` random bytes to port 7 while reading them back; returns whether both are the same."""
+    data = random.Random(seed).randbytes(size)
+    s = connect(7)
+
+    def send():
+        s.sendall(data)
+        s.shutdown(socket.SHUT_WR)
+
+    sender = threading.Thread(target=send)
+    sender.start()
+    got = hashlib.sha256()
+    count = 0
+    while piece := s.recv(1 << 16):
+        got.update(piece)
+        count += len(piece)
+    sender.join()
+    s.close()
+    return count == size and got.digest() == hashlib.sha256(data).digest()
+
+
+def chargen():
+    s = connect(19)
+    got = bytearray()
+    while piece := s.recv(1 << 16):
+        got += piece
+    s.close()
+    return bytes(got)
+
+
+def pattern():
+    return bytes((i * 2654435761 & 0xffffffff) >> 11 & 255 for i in range(CHARGEN))
+
+
+@pytest.mark.parametrize("size", [0, 1, 1460, 1461, 65536, 8 << 20])
+def test_echo(echo, size):
+    assert echo_digest(size, size)
+
+
+def test_bulk_out(echo):
+    assert chargen() == pattern()
+
+
+def test_discard_tells_every_byte(echo):
+    s = connect(9)
+    for n in range(1, 2000):
+        s.send(b"x" * (n % 7 + 1))
+    total = sum(n % 7 + 1 for n in range(1, 2000))
+    s.shutdown(socket.SHUT_WR)
+    assert s.recv(1) == b""
+    echo.wait(f"port 9: {total} bytes")
+
+
+def test_many_at_once(echo):
+    results = []
+    threads = [threading.Thread(target=lambda i=i: results.append(echo_digest(200000, i))) for i in range(30)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert results == [True] * 30
+
+
+def test_slow_reader(echo):
+    """The window shuts and opens: nothing is lost while nobody reads."""
+    s = connect(19)
+    time.sleep(1.5)
+    got = bytearray()
+    while piece := s.recv(3000):
+        got += piece
+        if len(got) % 90000 < 3000:
+            time.sleep(0.05)
+    assert bytes(got) == pattern()
+
+
+def test_reset_and_reuse(echo):
+    for i in range(300):
+        s = connect(7, 5)
+        s.sendall(b"hello")
+        assert s.recv(5) == b"hello"
+        if i % 2:
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")  # RST
+        s.close()
+    assert echo_digest(1000, 1)
+
+
+def test_no_listener(echo):
+    with pytest.raises(ConnectionRefusedError):
+        connect(1234, 5)
+    u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    u.settimeout(5)
+    u.connect((BROKER, 4321))
+    u.send(b"anyone?")
+    with pytest.raises(ConnectionRefusedError):
+        u.recv(1)
+
+
+def checksum(data):
+    total = sum(int.from_bytes(data[i:i + 2].ljust(2, b"\0"), "big") for i in range(0, len(data), 2))
+    while total >> 16:
+        total = (total & 0xffff) + (total >> 16)
+    return total ^ 0xffff
+
+
+@pytest.mark.parametrize("size", [0, 1, 56, 1472])
+def test_ping(echo, size):
+    s = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    s.settimeout(5)
+    body = struct.pack(">HH", 77, size) + random.Random(size).randbytes(size)
+    s.sendto(b"\x08\0" + struct.pack(">H", checksum(b"\x08\0\0\0" + body)) + body, (BROKER, 0))
+    while True:
+        packet, source = s.recvfrom(4096)
+        if source[0] == BROKER and packet[20] == 0 and packet[24:28] == body[:4]:
+            break
+    assert packet[24:] == body and checksum(packet[20:]) == 0
+
+
+def test_bad_wire(namespace):
+    with lab.BadWire() as wire:
+        e = Echo(tap=wire.tap)
+        try:
+            for seed in range(3):
+                assert echo_digest(300000, seed)
+            assert chargen() == pattern()
+        finally:
+            assert e.stop() == 0
+
+
+def test_dhcp(namespace, tmp_path):
+    if shutil.which("dnsmasq") is None:
+        pytest.skip("no dnsmasq here")
+    lab.sh("ip tuntap add dev tap2 mode tap vnet_hdr && ip addr add 10.9.2.1/24 dev tap2 && ip link set tap2 up")
+    d = subprocess.Popen(["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--interface=tap2",
+                          "--bind-interfaces", "--dhcp-range=10.9.2.50,10.9.2.60,2m", "--dhcp-option=26,1400",
+                          "--dhcp-option=121,0.0.0.0/0,10.9.2.77", "--user=root", "--pid-file=",
+                          f"--dhcp-leasefile={tmp_path}/leases"], stderr=subprocess.DEVNULL)
+    try:
+        e = Echo(tap="tap2", dhcp=True)
+        e.wait(r"address 10\.9\.2\.5\d/24 gateway 0xa09024d mtu 1400", 20)
+        assert e.stop() == 0
+    finally:
+        d.terminate()
+        d.wait(5)
+        lab.sh("ip link del tap2")
