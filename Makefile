@@ -106,4 +106,4 @@ asan: $(B)/asan/urmqtt ## the same with ASan and UBSan
 help: ## this list
 	@grep -hE '^[a-z0-9_.-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z0-9_.-]+):.*## /  \1\t/' | expand -t 18
 .DEFAULT_GOAL := help
--include $(shell find $(B) -name '*.d' 2>/dev/null)
+-include $(shell find $(B) -type f -name '*.d' 2>/dev/null)
