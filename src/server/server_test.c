@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proves: a stream of packets means the same however it is cut; deadlines and keep-alive end whom
+// they should and nobody else; nothing is pulled beyond tcp's room or without a buffer, and it goes
+// on when there is room again; a DISCONNECT stands between packets only; draining ends everybody.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "server/server_test_support.h"
+
+// CONNECT "t" (5.0), SUBSCRIBE a, PUBLISH a "hello" QoS 1, PINGREQ.
+static const u8 stream[] = {0x10, 14,  0,    4, 'M', 'Q', 'T', 'T', 5,   2,   0,    60,   0,  0,
+                            1,    't', 0x82, 7, 0,   1,   0,   0,   1,   'a', 0,    0x32, 11, 0,
+                            1,    'a', 0,    7, 0,   'h', 'e', 'l', 'l', 'o', 0xc0, 0};
+#define CONNECT_LEN 16u
+
+static struct tcp_conn *connected(void) {
+  struct tcp_conn *c = open_conn();
+  feed(c, stream, CONNECT_LEN);
+  turns(3);
+  assert_true(c->out_len > 4);
+  assert_int_equal(c->out[0], 0x20);
+  c->out_len = 0;
+  return c;
+}
+
+static void the_stream_means_the_same_however_cut(void **state) {
+  (void)state;
+  u8 whole[256];
+  u32 whole_len = 0;
+  for (u32 a = 0; a <= sizeof stream; a++) {
+    for (u32 b = a; b <= sizeof stream; b++) {
+      struct tcp_conn *c = open_conn();
+      feed(c, stream, a);
+      turns(1);
+      feed(c, stream + a, b - a);
+      turns(1);
+      feed(c, stream + b, (u32)sizeof stream - b);
+      turns(3);
+      if (whole_len == 0) {
+        whole_len = c->out_len;
+        memcpy(whole, c->out, whole_len);
+        assert_true(whole_len > 30);
+      }
+      assert_int_equal(c->out_len, whole_len);
+      assert_false(c->closed);
+      drop_conn(c);
+    }
+  }
+  assert_int_equal(server_stats(core.server)->connections, 0);
+}
+
+static void a_connection_without_connect_is_ended(void **state) {
+  (void)state;
+  struct tcp_conn *c = open_conn();
+  turns(1);
+  unit_now_ns += 9 * SEC_NS;
+  turns(2);
+  assert_false(c->closed);
+  unit_now_ns += 2 * SEC_NS;
+  turns(2);
+  assert_true(c->closed);
+  assert_int_equal(c->out_len, 0);
+  drop_conn(c);
+}
+
+static void keep_alive_is_one_and_a_half(void **state) {
+  (void)state;
+  struct tcp_conn *quiet = connected();
+  unit_now_ns += 60 * SEC_NS;
+  turns(2);
+  feed(quiet, stream + sizeof stream - 2, 2);  // a ping
+  turns(2);
+  assert_int_equal(quiet->out[0], 0xd0);
+  unit_now_ns += 89 * SEC_NS;
+  turns(2);
+  assert_false(quiet->closed);
+  quiet->out_len = 0;
+  unit_now_ns += 2 * SEC_NS;
+  turns(2);
+  assert_true(quiet->closed);
+  assert_int_equal(quiet->out_len, 3);
+  assert_int_equal(quiet->out[0], 0xe0);
+  assert_int_equal(quiet->out[2], MQTT_KEEP_ALIVE_TIMEOUT);
+  drop_conn(quiet);
+}
+
+// Publishes `len` bytes on topic a over a second connection.
+static struct tcp_conn *publish_big(u32 len) {
+  static const u8 hello[] = {0x10, 14, 0, 4, 'M', 'Q', 'T', 'T', 5, 2, 0, 60, 0, 0, 1, 'p'};
+  struct tcp_conn *p = open_conn();
+  feed(p, hello, sizeof hello);
+  turns(2);
+  u8 *packet = malloc(len + 16);
+  struct writer w = writer_init(span_of(packet, len + 16));
+  struct mqtt_publish_out o = {.topic = BYTES_LIT("a"), .payload_len = len};
+  mqtt_encode_publish_head(&w, MQTT_V5, &o);
+  memset(packet + w.pos, 'x', len);
+  feed(p, packet, w.pos + len);
+  free(packet);
+  turns(2);
+  return p;
+}
+
+static void output_keeps_to_the_room(void **state) {
+  (void)state;
+  struct tcp_conn *c = connected();
+  feed(c, stream + CONNECT_LEN, 9);  // SUBSCRIBE
+  turns(2);
+  c->out_len = 0;
+  c->room = 1000;
+  struct tcp_conn *p = publish_big(20000);
+  turns(5);
+  assert_true(c->out_len <= 1000);
+  assert_true(c->out_len > 800);
+  for (u32 i = 0; i < 100 && c->out_len < 20008; i++) {
+    c->room = 1000;
+    u32 before = c->out_len;
+    ops->writable(c->user, c);
+    turns(1);
+    assert_true(c->out_len - before <= 1000);
+  }
+  assert_int_equal(c->out_len, 20008);  // 1 + 3 + 2 + 1 + 1 before the payload
+  drop_conn(p);
+  drop_conn(c);
+}
+
+static void without_buffers_it_waits(void **state) {
+  (void)state;
+  struct tcp_conn *c = connected();
+  no_buffers = true;
+  feed(c, stream + sizeof stream - 2, 2);
+  turns(5);
+  assert_int_equal(c->out_len, 0);
+  no_buffers = false;
+  unit_now_ns += 20 * MS_NS;
+  turns(2);
+  assert_int_equal(c->out_len, 2);
+  drop_conn(c);
+}
+
+static void disconnect_stands_between_packets_only(void **state) {
+  (void)state;
+  struct tcp_conn *c = connected();
+  feed(c, stream + CONNECT_LEN, 9);
+  turns(2);
+  c->out_len = 0;
+  c->room = 1000;
+  struct tcp_conn *p = publish_big(20000);
+  turns(3);
+  u32 before = c->out_len;
+  assert_true(before > 0 && before < 20000);
+  feed(c, (const u8 *)"\x20\x02\0\0", 4);  // a CONNACK: a protocol error in the middle of a packet
+  turns(3);
+  assert_true(c->closed);
+  assert_int_equal(c->out_len, before);
+  drop_conn(p);
+  drop_conn(c);
+}
+
+static void a_reset_with_disconnect_before_it_is_a_goodbye(void **state) {
+  (void)state;
+  struct tcp_conn *c = connected();
+  feed(c, (const u8 *)"\xe0\0", 2);
+  ops->ended(c->user, c, TCP_END_RESET);  // in the same turn
+  c->closed = true;
+  turns(2);
+  assert_int_equal(c->readable, 0);
+  drop_conn(c);
+}
+
+static void draining_ends_everybody(void **state) {  // the last test: nobody comes in afterwards
+  (void)state;
+  struct tcp_conn *a = connected();
+  struct tcp_conn *b = open_conn();
+  assert_false(server_drain(core.server));
+  turns(2);
+  assert_true(server_drain(core.server));
+  assert_true(a->closed && b->closed);
+  assert_int_equal(a->out[2], MQTT_SERVER_SHUTTING_DOWN);
+  assert_int_equal(b->out_len, 0);
+  struct tcp_conn late = {.room = 1};
+  assert_false(ops->accept(listener, &late, &late.user));
+  drop_conn(a);
+  drop_conn(b);
+}
+
+int main(void) {
+  start_server(32u << 20);
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_stream_means_the_same_however_cut),
+      cmocka_unit_test(a_connection_without_connect_is_ended),
+      cmocka_unit_test(keep_alive_is_one_and_a_half),
+      cmocka_unit_test(output_keeps_to_the_room),
+      cmocka_unit_test(without_buffers_it_waits),
+      cmocka_unit_test(disconnect_stands_between_packets_only),
+      cmocka_unit_test(a_reset_with_disconnect_before_it_is_a_goodbye),
+      cmocka_unit_test(draining_ends_everybody),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
