@@ -11,6 +11,7 @@
 #define ENTRY_UNCACHED (1ull << 4)
 #define ENTRY_LARGE (1ull << 7)
 #define ENTRY_PAT_SMALL (1ull << 7)
+#define ENTRY_DEMAND (1ull << 9)  // ours: not present yet, zero at first touch
 #define ENTRY_NO_EXECUTE (1ull << 63)
 #define ENTRY_PHYS 0x000ffffffffff000ull
 #define LEVEL_LAST 1u
@@ -111,6 +112,37 @@ bool paging_map(u64 virt, u64 phys, u64 len, enum page_kind kind) {
 void paging_drop_slot(u64 virt) {
   *entry_of(&pool[0], virt, LEVEL_TOP) = 0;
   cpu_write_cr3(cpu_read_cr3());
+}
+
+void paging_make_demand(u64 virt, u64 len) {
+  u64 end = ALIGN_DOWN(virt + len, (u64)PAGE_LARGE);
+  for (u64 v = ALIGN_UP(virt, (u64)PAGE_LARGE); v < end; v += PAGE_LARGE) {
+    u64 *e = reach(v, LEVEL_LARGE);
+    ASSERT(e != NULL);
+    ASSERT((*e & (ENTRY_PRESENT | ENTRY_LARGE)) == (ENTRY_PRESENT | ENTRY_LARGE));
+    *e = (*e & ~ENTRY_PRESENT) | ENTRY_DEMAND;
+  }
+  cpu_write_cr3(cpu_read_cr3());
+}
+
+bool paging_demand(u64 virt) {
+  struct table *t = &pool[0];
+  for (u32 level = LEVEL_TOP; level > LEVEL_LARGE; level--) {
+    u64 e = *entry_of(t, virt, level);
+    if ((e & ENTRY_PRESENT) == 0) {
+      return false;
+    }
+    t = table_at(e & ENTRY_PHYS);
+  }
+  u64 *e = entry_of(t, virt, LEVEL_LARGE);
+  if ((*e & (ENTRY_PRESENT | ENTRY_DEMAND)) != ENTRY_DEMAND) {
+    return false;
+  }
+  *e = (*e & ~ENTRY_DEMAND) | ENTRY_PRESENT;
+  void *at = (void *)(uptr)ALIGN_DOWN(virt, (u64)PAGE_LARGE);
+  u64 words = PAGE_LARGE / 8;
+  __asm__ volatile("rep stosq" : "+D"(at), "+c"(words) : "a"(0ull) : "memory");
+  return true;
 }
 
 bool paging_lookup(u64 virt, u64 *phys) {

@@ -32,6 +32,13 @@ NODISCARD bool paging_map(u64 virt, u64 phys, u64 len, enum page_kind kind);
 void paging_drop_slot(u64 virt);
 // Physical address behind virt; false when unmapped.
 bool paging_lookup(u64 virt, u64 *phys);
+// Turns the 2 MiB pages wholly inside [virt, virt+len), mapped as PAGE_DATA, into pages that are
+// zeroed when they are first touched: memory nobody needs is never written, so that starting takes
+// no longer on a large machine and a host keeps what its guest does not use.
+void paging_make_demand(u64 virt, u64 len);
+// The page fault's part: true when virt lies in such a page, which is now there and zero. Uses no
+// vector register, since it runs in the middle of anything.
+bool paging_demand(u64 virt);
 u32 paging_tables_used(void);
 // Sets the PAT so that PAGE_SCREEN means write-combining. Once, before the first such mapping.
 void paging_set_pat(void);

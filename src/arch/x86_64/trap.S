@@ -27,7 +27,41 @@ trap_2: // NMI
 	exception 11, 1
 	exception 12, 1
 	exception 13, 1
-	exception 14, 1
+	.balign 16
+trap_14: // page fault: the error code is on the stack; the registers a C function may change are kept
+	cld
+	pushq %rax
+	pushq %rcx
+	pushq %rdx
+	pushq %rsi
+	pushq %rdi
+	pushq %r8
+	pushq %r9
+	pushq %r10
+	pushq %r11
+	pushq %rbx
+	movq %rsp, %rbx
+	movq 80(%rsp), %rdi
+	movq %cr2, %rsi
+	andq $-16, %rsp
+	call trap_page_fault
+	movq %rbx, %rsp
+	testb %al, %al
+	popq %rbx
+	popq %r11
+	popq %r10
+	popq %r9
+	popq %r8
+	popq %rdi
+	popq %rsi
+	popq %rdx
+	popq %rcx
+	popq %rax
+	jz 1f
+	addq $8, %rsp
+	iretq
+1:	movl $14, %edi
+	jmp trap_common
 	exception 15, 0
 	exception 16, 0
 	exception 17, 1

@@ -4,7 +4,8 @@
 // I1  Interrupts are enabled only inside cpu_wait_for_interrupt: handlers never run in the middle
 //     of anything, acknowledge, and return. They use a stack of their own (IST) and no vector
 //     register.
-// I2  Every exception is our bug or broken hardware: it ends in trap_fatal on a stack of its own.
+// I2  Every exception is our bug or broken hardware and ends in trap_fatal on a stack of its own,
+//     but one: the first touch of a page that is zeroed on demand, which then goes on.
 #pragma once
 #include "base/cc.h"
 
@@ -16,6 +17,9 @@
 // Loads our GDT, TSS and IDT. From here on exceptions are reported.
 void trap_init(void);
 // Supplied by the platform: an exception happened. address is CR2 for a page fault, else 0.
+// Also supplied: a page fault. True when the access may be tried again. It runs in the middle of
+// anything: no vector registers, no pools.
+bool trap_page_fault(u64 error, u64 address);
 NORETURN void trap_fatal(u32 vector, u64 error, u64 address);
 
 // --- Local APIC. regs: the mapped register page (ignored when the processor has x2APIC).

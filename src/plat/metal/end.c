@@ -4,11 +4,13 @@
 // stays readable for 60 s and restarts. Started from a medium that would only start the same again
 // (`medium=iso` on the command line), the machine stops instead.
 #include "arch/x86_64/cpu.h"
+#include "arch/x86_64/paging.h"
 #include "arch/x86_64/trap.h"
 #include "base/assert.h"
 #include "plat/metal/parts.h"
 
 #define READABLE_NS 60000000000ull
+#define PAGE_FAULT_PRESENT 1u  // the page was there: a right was missing
 #define SLEEP_ENABLE 0x2000u
 #define RESET_SPINS 1000000u
 
@@ -99,6 +101,10 @@ void assert_fail(const char *where, const char *what) {
 
 void __stack_chk_fail(void) {
   plat_crash("E002", "A function wrote beyond its own part of the stack.");
+}
+
+bool trap_page_fault(u64 error, u64 address) {
+  return (error & PAGE_FAULT_PRESENT) == 0 && paging_demand(address);
 }
 
 void trap_fatal(u32 vector, u64 error, u64 address) {

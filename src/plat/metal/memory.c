@@ -3,7 +3,8 @@
 // at start and never given back.
 //
 // I1  Frames come from the upper end of the highest usable range downwards; the rest belongs to
-//     plat_memory. Once plat_memory has been called, only the stack reserve is left to take from.
+//     plat_memory, zeroed as it is touched. Once plat_memory has been called, only the stack
+//     reserve is left to take from.
 // I2  Every stack lies in the stack window with an unmapped page below it.
 // I3  Register windows are never mapped twice into each other: the window only grows.
 #include "arch/x86_64/cpu.h"
@@ -109,6 +110,19 @@ void *metal_map_wc(u64 phys, usize len) {
   return map_window(phys, len, PAGE_SCREEN);
 }
 
+// Now at the ends, on first touch in between.
+static void zero(struct span s) {
+  u64 first = ALIGN_UP((u64)(uptr)s.ptr, (u64)PAGE_LARGE);
+  u64 last = ALIGN_DOWN((u64)(uptr)s.ptr + s.len, (u64)PAGE_LARGE);
+  if (first >= last) {
+    memset(s.ptr, 0, s.len);
+    return;
+  }
+  memset(s.ptr, 0, first - (u64)(uptr)s.ptr);
+  memset((void *)(uptr)last, 0, (u64)(uptr)s.ptr + s.len - last);
+  paging_make_demand(first, last - first);
+}
+
 u32 plat_memory(struct span regions[PLAT_REGION_MAX]) {
   ASSERT(!handed_out);
   handed_out = true;
@@ -119,7 +133,7 @@ u32 plat_memory(struct span regions[PLAT_REGION_MAX]) {
       continue;
     }
     regions[n] = span_of((void *)(uptr)(direct + r.start), r.end - r.start);
-    memset(regions[n].ptr, 0, regions[n].len);
+    zero(regions[n]);
     n++;
   }
   ASSERT(n > 0);
