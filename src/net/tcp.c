@@ -244,7 +244,8 @@ void tcp_rearm(struct net *net, struct tcp_conn *c) {
 
 static bool give_up(const struct net *net, const struct tcp_conn *c) {
   if (c->state == TCP_SYN_RCVD) {
-    return c->retries > SYN_RETRIES;
+    // Under pressure an unanswered SYN-ACK holds its place for 3 s only (DESIGN 5).
+    return c->retries > (net->syn_count > net->syn_max / 2 ? 1u : SYN_RETRIES);
   }
   return c->retries > RETRIES_MAX ||
          (c->stuck_ns != U64_MAX && net->core->now_ns - c->stuck_ns > USER_TIMEOUT_NS);
