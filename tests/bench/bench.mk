@@ -19,3 +19,14 @@ $(B)/bench/broker: tests/bench/broker_bench.c tests/unit_plat.c $(bench_broker_o
 bench-broker: $(B)/bench/broker ## ns a delivery in the broker alone
 	$(B)/bench/broker
 .PHONY: bench-broker
+# What a segment costs in src/net alone: the hosted release's objects, frames in memory, no device.
+bench_tcp_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
+               $(wildcard src/base/*.c src/loop/*.c src/net/*.c))) $(B)/hosted/arch/x86_64/switch.o \
+               $(B)/hosted/plat/hosted/stack_guard.o
+$(B)/bench/tcp: tests/bench/tcp_bench.c tests/unit_plat.c $(bench_tcp_o)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -Wno-missing-prototypes -pie \
+	  -fuse-ld=lld $(filter %.c %.o,$^) -o $@
+bench-tcp: $(B)/bench/tcp ## ns for one small segment in and one out
+	$(B)/bench/tcp
+.PHONY: bench-tcp
