@@ -97,7 +97,7 @@ $(B)/gcc/%.o: src/%.c
 gcc: $(gcc_o) ## compile everything hosted with gcc 12 (second opinion, no link)
 
 tidy: ## style, layers, lengths, banned calls, headers that compile alone
-	@tools/tidy --self-test && tools/tidy
+	@tools/architecture && tools/tidy --self-test && tools/tidy
 .PHONY: tidy
 hosted: $(B)/hosted/urmqtt ## the broker as a Linux process
 asan: $(B)/asan/urmqtt ## the same with ASan and UBSan
