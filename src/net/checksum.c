@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// Internet checksum (RFC 1071), eight bytes a step. One's complement sums may be added in any byte
+// order and swapped at the end (RFC 1071 2 B); a carry that leaves 16 bits comes back at the
+// bottom.
 #include "net/checksum.h"
 
 void csum_add(struct csum *c, struct bytes data) {

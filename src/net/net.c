@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// The network instance: its memory, its interfaces, and the two stages of a turn (DESIGN 3):
+// net_poll takes a bounded batch of frames, net_flush sends what all touched connections have, with
+// one doorbell a NIC.
+//
+// I1  After net_init nothing is allocated outside pools.
+// I2  A turn takes at most RX_BATCH frames of each NIC, so that no NIC starves the rest of the turn.
 #include "net/net.h"
 
 #include "loop/loop.h"

@@ -345,8 +345,8 @@ static void transfer(u64 seed) {
   sim.held_max = sim_chance(300) ? 3 : SIM_HELD;
   sim.split = sim_chance(300) ? 100 + sim_draw(1000) : PLAT_RXBUF_SIZE;
   app.lazy = sim_chance(300);
-  app.want_send = sim_chance(100) ? 0 : sim_draw(sim_chance(50) ? STREAM_MAX : 10000);
-  app.want_receive = sim_chance(100) ? 0 : sim_draw(sim_chance(50) ? STREAM_MAX : 10000);
+  app.want_send = sim_chance(100) ? 0 : sim_draw(sim_chance(50) ? STREAM_MAX : 20000);
+  app.want_receive = sim_chance(100) ? 0 : sim_draw(sim_chance(50) ? STREAM_MAX : 20000);
   peer.iss = sim_chance(300) ? 0u - sim_draw(20000) : sim_draw(U32_MAX);
   peer.ts = sim_chance(600);
   peer.sack = sim_chance(600);

@@ -1,4 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Transmit memory and the frames of a turn: a frame is begun in the batch, gets its headers and
+// references to txbufs, and is committed or cancelled before the next one is begun.
+//
+// I1  One frame is being made at a time (nic->making): what needs another one, as an ARP question
+//     does, waits until the turn ends.
+// I2  A slot and its references live until the device has given the token back (I3 of stack.h).
+// I3  What a device does not take stays in the batch, in order.
 #include "net/stack.h"
 
 enum err txbuf_init(struct net *net, struct carve *carve, const struct net_limits *limits) {
