@@ -4,7 +4,7 @@
 // one doorbell a NIC.
 //
 // I1  After net_init nothing is allocated outside pools.
-// I2  A turn takes at most RX_BATCH frames of each NIC, so that no NIC starves the rest of the turn.
+// I2  A turn takes at most RX_BATCH frames of each NIC: none starves the rest of the turn.
 #include "net/net.h"
 
 #include "loop/loop.h"

@@ -198,6 +198,9 @@ static void peer_input(const struct segment *s, const u8 *payload) {
   if (!peer.established) {
     return;
   }
+  if (s->len == 0 && (s->flags & TCPF_FIN) == 0 && s->seq - peer.rcv > peer.wnd) {
+    return;  // RFC 9293 3.10.7.4: an acknowledgement outside the window says nothing
+  }
   if (seq_lt(peer.una, s->ack) && seq_le(s->ack, peer.top)) {
     peer.una = s->ack;
     peer.nxt = seq_lt(peer.nxt, peer.una) ? peer.una : peer.nxt;
