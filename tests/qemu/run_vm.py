@@ -68,7 +68,7 @@ class Machine:
             cpu = KVM_CPU if use == "kvm" else "max"
         self.namespace = self._make_namespace(tap) if tap else None
         args = (["ip", "netns", "exec", self.namespace] if tap else []) + [QEMU, "-accel", use, "-cpu", cpu, "-M", machine, "-m", str(memory), "-display", "none", "-no-reboot",
-                "-chardev", f"socket,id=ser,path={self.dir}/serial,server=on,wait=off,logfile={self.log}",
+                "-chardev", f"socket,id=ser,path={self.dir}/serial,server=on,wait=on",
                 "-serial", "chardev:ser", "-monitor", f"unix:{self.dir}/monitor,server=on,wait=off"]
         args += list(extra_first)
         if firmware == "uefi":
@@ -97,8 +97,12 @@ class Machine:
         self.started = time.monotonic()
         self.process = subprocess.Popen(args + list(extra), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                         stderr=open(os.path.join(self.dir, "stderr"), "wb"))
-        self.serial = None
         self.monitor_socket = None
+        # QEMU waits for this connection. What the machine says is written down here and not by QEMU's own `logfile`, which
+        # repeats a byte whenever the socket is full for a moment.
+        self.serial = self._connect("serial")
+        if self.serial:
+            threading.Thread(target=self._listen, daemon=True).start()
 
     def _make_namespace(self, address):
         name = os.path.basename(self.dir)[-15:]
@@ -164,26 +168,27 @@ class Machine:
                 s.connect(os.path.join(self.dir, name))
                 return s
             except OSError:
+                if self.process.poll() is not None:
+                    return None  # it has ended already; expect() tells with what words
                 if time.monotonic() > end:
                     raise
-                time.sleep(0.05)
+                time.sleep(0.02)
 
     def send(self, data):
         """Types bytes on the serial console."""
-        if not self.serial:
-            self.serial = self._connect("serial")
-            # What comes back must be read, or QEMU stops the guest's output when the socket is full.
-            threading.Thread(target=self._drain, args=(self.serial,), daemon=True).start()
         self.serial.sendall(data)
 
-    @staticmethod
-    def _drain(s):
-        s.settimeout(None)
-        try:
-            while s.recv(65536):
+    def _listen(self):
+        self.serial.settimeout(None)
+        with open(self.log, "ab", buffering=0) as log:
+            try:
+                while True:
+                    data = self.serial.recv(65536)
+                    if not data:
+                        return
+                    log.write(data)
+            except OSError:
                 pass
-        except OSError:
-            pass
 
     def monitor(self, command):
         """One command of QEMU's monitor; returns its answer."""

@@ -89,8 +89,8 @@ def wait_lit(m, cells, timeout=10):
 
 def boot_iso(firmware, machine, medium):
     with Machine(iso=ISO, firmware=firmware, machine=machine, medium=medium, memory=256) as m:
-        m.expect("urMQTT (live", 60)
-        menu = m.output()
+        menu = m.expect("Diagnostics (what", 60)
+        assert "urMQTT (live" in menu
         assert "Install to this machine's disk" in menu and "Diagnostics" in menu
         assert wait_lit(m, 40), "the menu is not on the screen"
         m.send(b"\r")
@@ -120,7 +120,7 @@ def test_iso_starts_by_itself():
 
 
 def choose(m, down):
-    m.expect("urMQTT (live", 60)
+    m.expect("Diagnostics (what", 60)
     for _ in range(down):
         m.send(b"\x1b[B")
         time.sleep(0.3)
