@@ -56,8 +56,10 @@ const struct config *serve_config(void) {
   struct plat_bundle bundle;
   if (!find_bundle(&bundle)) {
     say("no configuration: urMQTT answers ping and nothing else.");
-    say("  It wants urmqtt.conf with at least one `listener`, and the files it names: put them");
-    say("  into the image with `urmqtt-stamp`, or attach a volume labelled CIDATA or URMQTT.");
+    say("  It wants urmqtt.conf with at least one `listener`, and the files it names: put these");
+    say("  into a folder and into the image: build/tools/urmqtt-stamp ISO FOLDER -o NEW-ISO");
+    say("  (to read a volume labelled CIDATA or URMQTT wants the disk driver, which is not there "
+        "yet)");
     return NULL;
   }
   say("configuration: %s", bundle.name);
