@@ -39,6 +39,10 @@ static enum mqtt_reason finish(const struct reader *r) {
   return r->err == ERR_OK && r->pos == r->end ? MQTT_SUCCESS : MQTT_MALFORMED_PACKET;
 }
 
+static bool reason_in(u8 code, struct bytes allowed) {
+  return bytes_find(allowed, code) < allowed.len;
+}
+
 static enum mqtt_reason props_if_v5(enum mqtt_version v, struct reader *r, u32 where,
                                     struct mqtt_props *out) {
   *out = (struct mqtt_props){.request_problem = 1, .receive_maximum = U16_MAX};
@@ -141,6 +145,12 @@ enum mqtt_reason mqtt_decode_connack(enum mqtt_version v, struct bytes packet,
   if (v == MQTT_V4 && out->code > 5) {
     return MQTT_MALFORMED_PACKET;
   }
+  // 5.0, table 3-1.
+  if (v == MQTT_V5 && !reason_in(out->code, BYTES_LIT("\x00\x80\x81\x82\x83\x84\x85\x86\x87\x88\x89"
+                                                      "\x8a\x8c\x90\x95\x97\x99\x9a\x9b\x9c\x9d"
+                                                      "\x9f"))) {
+    return MQTT_PROTOCOL_ERROR;  // [MQTT-3.2.2-8]
+  }
   TRY_REASON(props_if_v5(v, &r, MQTT_IN(MQTT_CONNACK), &out->props));
   return finish(&r);
 }
@@ -181,10 +191,6 @@ enum mqtt_reason mqtt_decode_publish(enum mqtt_version v, struct bytes packet,
   TRY_REASON(check_message_props(&r, &out->props));
   out->payload = read_part(&r, reader_left(&r));
   return finish(&r);
-}
-
-static bool reason_in(u8 code, struct bytes allowed) {
-  return bytes_find(allowed, code) < allowed.len;
 }
 
 // Reason codes each acknowledgement may carry (5.0, tables 3-4 to 3-7).
@@ -274,8 +280,9 @@ static enum mqtt_reason decode_list(enum mqtt_version v, struct bytes packet, u3
   }
   u32 count = 0;
   while (r.pos < r.end)
-    LOOP_ASSIGNS(r, count)
+    LOOP_ASSIGNS(r.pos, r.err, count)
   LOOP_INVARIANT(r.pos <= r.end && r.err == ERR_OK && r.pos >= out->entries.off)
+  LOOP_INVARIANT(count <= r.pos && (count > 0 || r.pos == out->entries.off))
   LOOP_DECREASES(r.end - r.pos)
   {
     struct mqtt_entry e;
@@ -327,6 +334,32 @@ bool mqtt_unsubscribe_entry(struct bytes packet, const struct mqtt_subscribe *s,
   return true;
 }
 
+// The codes of an answer to SUBSCRIBE (5.0, table 3-8; 3.1.1, 3.9.3) or UNSUBSCRIBE (table 3-9).
+static struct bytes answer_codes(enum mqtt_version v, u32 type) {
+  if (v == MQTT_V4) {
+    return BYTES_LIT("\x00\x01\x02\x80");  // 3.1.1 [MQTT-3.9.3-2]
+  }
+  return type == MQTT_UNSUBACK
+             ? BYTES_LIT("\x00\x11\x80\x83\x87\x8f\x91")                       // [MQTT-3.11.3-2]
+             : BYTES_LIT("\x00\x01\x02\x80\x83\x87\x8f\x91\x97\x9e\xa1\xa2");  // [MQTT-3.9.3-2]
+}
+
+static bool codes_valid(struct bytes codes, struct bytes allowed) {
+  u32 i = 0;
+  u32 len = (u32)codes.len;
+  while (i < len)
+    LOOP_ASSIGNS(i)
+  LOOP_INVARIANT(i <= len)
+  LOOP_DECREASES(len - i)
+  {
+    if (!reason_in(codes.ptr[i], allowed)) {
+      return false;
+    }
+    i++;
+  }
+  return true;
+}
+
 enum mqtt_reason mqtt_decode_suback(enum mqtt_version v, struct bytes packet,
                                     struct mqtt_suback *out) {
   *out = (struct mqtt_suback){0};
@@ -340,6 +373,10 @@ enum mqtt_reason mqtt_decode_suback(enum mqtt_version v, struct bytes packet,
   bool unsuback_v4 = v == MQTT_V4 && packet.ptr[0] >> 4 == MQTT_UNSUBACK;
   if (unsuback_v4 ? out->codes.len != 0 : out->codes.len == 0) {
     return MQTT_MALFORMED_PACKET;
+  }
+  if (r.err == ERR_OK &&
+      !codes_valid(reader_bytes(&r, out->codes), answer_codes(v, packet.ptr[0] >> 4))) {
+    return MQTT_PROTOCOL_ERROR;
   }
   return finish(&r);
 }

@@ -200,8 +200,11 @@ enum mqtt_reason mqtt_read_props(struct reader *r, u32 where, struct mqtt_props 
   }
   struct reader block = {.base = r->base, .pos = all.off, .end = all.off + all.len, .err = ERR_OK};
   while (block.pos < block.end)
-    LOOP_ASSIGNS(block, *out)
+    LOOP_ASSIGNS(block.pos, block.err, *out)
   LOOP_INVARIANT(block.pos >= all.off && block.pos <= block.end && block.err == ERR_OK)
+  LOOP_INVARIANT(out->subscription_id_count <= MQTT_SUBSCRIPTION_IDS_MAX)
+  LOOP_INVARIANT(out->response_topic.off <= block.end)
+  LOOP_INVARIANT(out->response_topic.len <= block.end - out->response_topic.off)
   LOOP_DECREASES(block.end - block.pos)
   {
     enum mqtt_reason reason = mqtt_read_property(&block, where, out);
