@@ -59,3 +59,10 @@ __CPROVER_ensures(out->response_topic.len <= r->end - out->response_topic.off)
 __CPROVER_ensures(__CPROVER_return_value != MQTT_SUCCESS || out->all.off <= r->end)
 __CPROVER_ensures(__CPROVER_return_value != MQTT_SUCCESS || out->all.len <= r->end - out->all.off);
 // clang-format on
+
+// The prefix is compared by the compiler's memcmp; its contract is "some answer".
+bool bytes_starts_with(struct bytes a, struct bytes prefix)
+// clang-format off
+__CPROVER_assigns()
+__CPROVER_ensures(__CPROVER_return_value == 0 || a.len >= prefix.len);
+// clang-format on
