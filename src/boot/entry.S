@@ -127,7 +127,7 @@ boot_gdt:
 	.quad 0, 0x00af9a000000ffff, 0x00cf92000000ffff
 boot_gdt_end:
 too_old_text:
-	.asciz "urMQTT E010: this processor has no 64-bit mode with no-execute. "
+	.asciz "urMQTT E014: this processor has no 64-bit mode with no-execute. "
 
 	.code64
 entry64:
