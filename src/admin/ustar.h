@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// POSIX ustar archives, read only, regular files only: what a configuration bundle is.
+// POSIX ustar archives of regular files: what a configuration bundle is.
 #pragma once
 #include "base/bytes.h"
 
@@ -16,3 +16,10 @@ struct ustar_entry {
 enum err ustar_next(struct bytes tar, u32 *pos, struct ustar_entry *out);
 // The file `name`; ERR_NOT_FOUND.
 enum err ustar_find(struct bytes tar, struct bytes name, struct bytes *data);
+
+// Appends a file's header at *pos of `out` and gives the place for its `len` bytes; moves *pos
+// behind it. ERR_SPACE: no room (two blocks are kept for the end); ERR_INVALID: a name of 0 or over
+// 99 bytes.
+enum err ustar_add(struct span out, u32 *pos, struct bytes name, u32 len, struct span *data);
+// The end of the archive: two blocks of zeros.
+struct bytes ustar_finish(struct span out, u32 pos);
