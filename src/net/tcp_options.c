@@ -31,7 +31,8 @@ bool tcp_options_parse(const u8 *options, u32 len, struct tcp_options *out) {
   u32 pos = 0;
   while (pos < len)
     LOOP_ASSIGNS(pos, *out)
-  LOOP_INVARIANT(pos <= len)
+  LOOP_INVARIANT(pos <= len && out->shift <= 14 && (out->has_shift || out->shift == 0))
+  LOOP_INVARIANT(out->has_ts || (out->ts_value == 0 && out->ts_echo == 0))
   LOOP_DECREASES(len - pos)
   {
     u8 kind = options[pos];

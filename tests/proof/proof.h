@@ -30,6 +30,9 @@ static inline struct reader any_reader(u32 max) {
   return (struct reader){.base = b.ptr, .pos = pos, .end = end, .err = ERR_OK};
 }
 
+// A claim in the words of its condition.
+#define PROVE(cond) __CPROVER_assert((cond), #cond)
+
 #ifdef NEGATIVE
 #define PROOF_REACHED() __CPROVER_assert(0, "negative twin: the end is reached")
 #else
