@@ -2,7 +2,7 @@
 #include "loop/pool.h"
 
 #define POOL_NONE U32_MAX
-#define POOL_ALIGN 16u
+#define POOL_ALIGN 8u // objects that want more have a size that is a multiple of it
 
 enum pool_state { POOL_FREE = 0, POOL_TAKEN = 1 };
 

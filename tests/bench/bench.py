@@ -66,7 +66,7 @@ class Target:
             self.process.kill()
 
 
-def start_ours(work):
+def start_ours(work, memory_mib=2048):
     config = os.path.join(work, "config")
     os.makedirs(config, exist_ok=True)
     for name in ("ca.crt", "server.crt", "server.key"):
@@ -81,7 +81,7 @@ def start_ours(work):
        f"for i in 1 2 3 4 5 6 7; do ip -n {OURS} addr add 10.77.1.$i/16 dev ur0; done")
     log = open(os.path.join(work, "urmqtt.log"), "w")
     p = subprocess.Popen(["ip", "netns", "exec", OURS, "taskset", "-c", "0", BROKER, "--tap", "ur0", "--config", config,
-                          "--memory", "2048"], stdout=log, stderr=log)
+                          "--memory", str(memory_mib)], stdout=log, stderr=log)
     if not wait_port(OURS, "10.77.0.2", 1883, p):
         sys.exit("bench: urMQTT did not start:\n" + open(log.name).read())
     return Target("urmqtt tap", OURS, "10.77.0.2", p, log.name)
@@ -266,7 +266,7 @@ def main():
                     if t.name.startswith("urmqtt"):  # pools keep what they have touched: a new process each time
                         t.stop()
                         sh(f"ip netns del {OURS}", check=False)
-                        t = targets[index] = start_ours(work)
+                        t = targets[index] = start_ours(work, 512)
                     slope = memory(t, tls)
                     key = f"{t.name} {'mtls' if tls else 'plain'}"
                     result["memory_per_idle_connection"][key] = slope
