@@ -253,7 +253,7 @@ static UNUSED void sim_segment_and_send(u8 *f, u32 len, const struct tx_frame *t
     return;
   }
   SIM_CHECK(sim.tso && t->csum_start != 0);
-  u32 header = t->part[0].len;
+  u32 header = (u32)t->part[0].len;
   u32 seq = load_be32(tcp + 4);
   u8 flags = tcp[13];
   for (u32 at = header; at < len; at += t->gso_size) {
