@@ -40,6 +40,7 @@ include tests/system/system.mk
 include tests/system/net.mk
 include src/boot/kernel.mk
 include image/image.mk
+include tests/dev/dev.mk
 include tests/qemu/qemu.mk
 
 # --- Hosted: a Linux process (clang, release) --------------------------------------------------------------------

@@ -20,7 +20,6 @@
 #define CAP_MSIX 0x11u
 #define MSIX_ENABLE 0x8000u
 #define MSIX_MASK_ALL 0x4000u
-#define CAPS_MAX 48u
 
 void pci_init(struct pci *p, const struct dma_ops *ops, u64 ecam_phys, u8 bus_first, u8 bus_last) {
   ASSERT(ops != NULL);
@@ -52,23 +51,23 @@ static u16 select_port(const struct pci_dev *d, u32 off) {
 
 u8 pci_read8(const struct pci_dev *d, u32 off) {
   volatile u8 *p = space(d);
-  return p != NULL ? p[off] : cpu_in8(select_port(d, off));
+  return p != NULL ? cpu_mmio_read8(p + off) : cpu_in8(select_port(d, off));
 }
 
 u16 pci_read16(const struct pci_dev *d, u32 off) {
   volatile u8 *p = space(d);
-  return p != NULL ? *(volatile u16 *)(p + off) : cpu_in16(select_port(d, off));
+  return p != NULL ? cpu_mmio_read16(p + off) : cpu_in16(select_port(d, off));
 }
 
 u32 pci_read32(const struct pci_dev *d, u32 off) {
   volatile u8 *p = space(d);
-  return p != NULL ? *(volatile u32 *)(p + off) : cpu_in32(select_port(d, off));
+  return p != NULL ? cpu_mmio_read32(p + off) : cpu_in32(select_port(d, off));
 }
 
 void pci_write16(const struct pci_dev *d, u32 off, u16 v) {
   volatile u8 *p = space(d);
   if (p != NULL) {
-    *(volatile u16 *)(p + off) = v;
+    cpu_mmio_write16(p + off, v);
   } else {
     cpu_out16(select_port(d, off), v);
   }
@@ -77,7 +76,7 @@ void pci_write16(const struct pci_dev *d, u32 off, u16 v) {
 void pci_write32(const struct pci_dev *d, u32 off, u32 v) {
   volatile u8 *p = space(d);
   if (p != NULL) {
-    *(volatile u32 *)(p + off) = v;
+    cpu_mmio_write32(p + off, v);
   } else {
     cpu_out32(select_port(d, off), v);
   }
@@ -114,7 +113,7 @@ u32 pci_scan(struct pci *p, struct pci_dev *out, u32 max) {
       u8 header = pci_read8(&d, REG_HEADER);
       out[found++] = d;
       u8 below = (header & 0x7f) == 1 ? pci_read8(&d, REG_SECONDARY) : 0;
-      if (below != 0 && below <= p->bus_last && !known[below] && todo_count < 256) {
+      if (below > p->bus_first && below <= p->bus_last && !known[below] && todo_count < 256) {
         known[below] = true;
         todo[todo_count++] = below;
       }
@@ -143,7 +142,7 @@ u32 pci_capability(const struct pci_dev *d, u8 id, u32 from) {
     return 0;
   }
   u32 at = pci_read8(d, from == 0 ? REG_CAPABILITIES : from + 1) & 0xfcu;
-  for (u32 i = 0; i < CAPS_MAX && at >= 0x40; i++) {
+  for (u32 i = 0; i < PCI_CAPS_MAX && at >= 0x40; i++) {
     if (pci_read8(d, at) == id) {
       return at;
     }
@@ -170,16 +169,17 @@ bool pci_msix_enable(const struct pci_dev *d, u64 address, u32 data) {
   if (bar == 0 || is_io) {
     return false;
   }
-  volatile u32 *table = d->pci->ops->map_mmio(bar + (where & ~7u), entries * 16);
+  volatile u8 *table = d->pci->ops->map_mmio(bar + (where & ~7u), entries * 16);
   if (table == NULL) {
     return false;
   }
   pci_write16(d, cap + 2, (u16)(control | MSIX_ENABLE | MSIX_MASK_ALL));
   for (u32 i = 0; i < entries; i++) {
-    table[4 * i] = (u32)address;
-    table[4 * i + 1] = (u32)(address >> 32);
-    table[4 * i + 2] = data;
-    table[4 * i + 3] = 0;
+    volatile u8 *entry = table + 16 * i;
+    cpu_mmio_write32(entry, (u32)address);
+    cpu_mmio_write32(entry + 4, (u32)(address >> 32));
+    cpu_mmio_write32(entry + 8, data);
+    cpu_mmio_write32(entry + 12, 0);
   }
   pci_write16(d, cap + 2, (u16)((control | MSIX_ENABLE) & ~MSIX_MASK_ALL));
   return true;

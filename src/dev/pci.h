@@ -6,6 +6,7 @@
 #include "dev/dma.h"
 
 #define PCI_DEVICES_MAX 64u
+#define PCI_CAPS_MAX 48u  // of one function: 192 bytes, 4 each; a longer list is a loop
 
 struct pci {
   const struct dma_ops *ops;
@@ -37,7 +38,8 @@ void pci_write32(const struct pci_dev *d, u32 off, u32 v);
 u32 pci_scan(struct pci *p, struct pci_dev *out, u32 max);
 // Where base address register idx (0-5) points; 0 when it is unassigned. *is_io: ports.
 u64 pci_bar(const struct pci_dev *d, u32 idx, bool *is_io);
-// Offset of the next capability `id` after `from` (0 = the first); 0 when there is none.
+// Offset of the next capability `id` after `from` (0 = the first); 0 when there is none. A list may
+// loop: whoever asks again from each find stops after PCI_CAPS_MAX.
 u32 pci_capability(const struct pci_dev *d, u8 id, u32 from);
 // Memory, I/O and bus mastering on, legacy interrupt off.
 void pci_enable(const struct pci_dev *d);

@@ -31,7 +31,9 @@
 #define STATUS_LINK_UP 1u
 #define ETHERNET_MIN 14u
 #define MTU_DEFAULT 1500u
-#define MTU_MIN 576u
+#define MTU_MIN 576u   // plat.h promises it
+#define MTU_VALID 68u  // less is no IPv4 link (RFC 791): the field is not set
+#define CONFIG_TRIES 16u
 
 bool virtio_net_is(const struct pci_dev *d) {
   return d->vendor == VIRTIO_VENDOR && (d->device == 0x1000 || d->device == 0x1041);
@@ -66,14 +68,37 @@ static void read_config(struct virtio_net *n) {
   n->mtu = MTU_DEFAULT;
   if ((f & F_MTU) != 0) {
     u16 mtu = virtio_config16(&n->virtio, CONFIG_MTU);
-    n->mtu = mtu >= MTU_MIN ? mtu : MTU_DEFAULT;
+    n->mtu = mtu < MTU_VALID ? MTU_DEFAULT : MAX(mtu, (u16)MTU_MIN);
   }
   if (!n->mergeable) {  // a frame must fit one buffer
     n->mtu = MIN(n->mtu, (u16)(VIRTIO_NET_BUF - 64));
   }
-  for (u32 i = 0; i < 6 && (f & F_MAC) != 0; i++) {
-    n->mac[i] = virtio_config8(&n->virtio, CONFIG_MAC + i);
+  u8 before = 0;
+  for (u32 tries = 0; tries < CONFIG_TRIES && (f & F_MAC) != 0; tries++) {
+    before = virtio_config_generation(&n->virtio);
+    for (u32 i = 0; i < 6; i++) {
+      n->mac[i] = virtio_config8(&n->virtio, CONFIG_MAC + i);
+    }
+    if (virtio_config_generation(&n->virtio) == before) {
+      break;
+    }
   }
+}
+
+static enum err make_queues(struct virtio_net *n, const struct dma_ops *ops) {
+  TRY(virtio_queue(&n->virtio, RX_QUEUE, QUEUE_MAX, false, &n->rx));
+  TRY(virtio_queue(&n->virtio, TX_QUEUE, QUEUE_MAX, true, &n->tx));
+  // A chain may not be longer than its queue (2.7.5.3.1): the longest frame would never leave.
+  if (n->tx.size < VIRTIO_NET_PARTS + 1 || n->rx.size < 2) {
+    return ERR_UNSUPPORTED;
+  }
+  struct span headers = ops->alloc((usize)n->tx.size * HEADER_STRIDE);
+  if (headers.len == 0) {
+    return ERR_NO_MEMORY;
+  }
+  n->tx_headers = headers.ptr;
+  n->tx_headers_phys = ops->phys_of(headers.ptr);
+  return ERR_OK;
 }
 
 enum err virtio_net_open(struct virtio_net *n, const struct pci_dev *d, const struct dma_ops *ops,
@@ -84,15 +109,11 @@ enum err virtio_net_open(struct virtio_net *n, const struct pci_dev *d, const st
   TRY(virtio_open(&n->virtio, d, ops, &offered));
   TRY(virtio_accept(&n->virtio, choose(offered, n->virtio.legacy), msi_address, msi_data));
   take_features(n);
-  TRY(virtio_queue(&n->virtio, RX_QUEUE, QUEUE_MAX, false, &n->rx));
-  TRY(virtio_queue(&n->virtio, TX_QUEUE, QUEUE_MAX, true, &n->tx));
-  struct span headers = ops->alloc((usize)n->tx.size * HEADER_STRIDE);
-  if (headers.len == 0) {
+  enum err e = make_queues(n, ops);
+  if (e != ERR_OK) {
     virtio_fail(&n->virtio);
-    return ERR_NO_MEMORY;
+    return e;
   }
-  n->tx_headers = headers.ptr;
-  n->tx_headers_phys = ops->phys_of(headers.ptr);
   read_config(n);
   virtio_start(&n->virtio);
   vq_interrupts(&n->rx, false);
@@ -119,7 +140,9 @@ bool virtio_net_rx_give(struct virtio_net *n, u32 buf) {
 }
 
 void virtio_net_rx_kick(struct virtio_net *n) {
-  if (vq_publish(&n->rx)) {
+  bool first = !n->rx_kicked && !n->dead;  // once in any case: some devices wait for it
+  n->rx_kicked = true;
+  if (vq_publish(&n->rx) || first) {
     virtio_notify(&n->virtio, RX_QUEUE);
   }
 }
@@ -173,7 +196,7 @@ bool virtio_net_rx_take(struct virtio_net *n, struct virtio_net_rx *out, u32 *dr
     }
     out->buf[out->count] = more;
     out->len[out->count++] = len;
-    good = len <= VIRTIO_NET_BUF;
+    good = len != 0 && len <= VIRTIO_NET_BUF;
   }
   if (!good) {
     n->rx_bad++;
@@ -215,11 +238,23 @@ void virtio_net_tx_kick(struct virtio_net *n) {
   }
 }
 
+// What a dead device still held goes back to its owner, once the device is certain not to read it.
+static bool reclaim(struct virtio_net *n, void **token) {
+  ASSERT(n->dead);
+  if (!n->stopped) {
+    n->tx.broken = true;
+    n->rx.broken = true;
+    n->stopped = true;
+    n->silent = virtio_stop(&n->virtio);
+  }
+  return n->silent && vq_reclaim(&n->tx, token);
+}
+
 bool virtio_net_tx_done(struct virtio_net *n, void **token) {
   u32 unused = 0;
-  bool got = vq_take(&n->tx, token, &unused);
+  bool got = !n->dead && vq_take(&n->tx, token, &unused);
   n->dead = n->dead || n->tx.broken;
-  return got;
+  return got || (n->dead && reclaim(n, token));
 }
 
 bool virtio_net_arm(struct virtio_net *n, bool want) {

@@ -46,7 +46,10 @@ struct virtio_net {
   bool tx_tso4;
   bool tx_tso6;
   bool has_status;
-  bool dead;
+  bool rx_kicked;
+  bool dead;     // the device broke its side; nothing is given or taken any more
+  bool stopped;  // and was reset,
+  bool silent;   // which it finished
   u16 mtu;
   u8 mac[6];
   u64 rx_bad;  // frames dropped because the device's numbers did not fit
@@ -67,6 +70,7 @@ bool virtio_net_rx_take(struct virtio_net *n, struct virtio_net_rx *out, u32 *dr
 // Queues a frame; false when there is no room.
 bool virtio_net_tx_add(struct virtio_net *n, const struct virtio_net_tx *t);
 void virtio_net_tx_kick(struct virtio_net *n);
+// Tokens of frames that the device has read; of a dead device all that it held, after its reset.
 bool virtio_net_tx_done(struct virtio_net *n, void **token);
 // Before a halt (true): asks for interrupts, and returns whether there is work already. After it
 // (false): none wanted.

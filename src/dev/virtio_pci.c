@@ -16,6 +16,7 @@
 #define STATUS_FAILED 128u
 #define NO_VECTOR 0xffffu
 #define RESET_LOOKS 10000000u
+#define INDIRECT_SIZE_MAX 1024u  // a larger ring has room without tables
 
 // Common configuration (virtio 1.2 4.1.4.3)
 #define C_OFFERED_SELECT 0x00u
@@ -24,6 +25,7 @@
 #define C_ACCEPTED 0x0cu
 #define C_CONFIG_VECTOR 0x10u
 #define C_STATUS 0x14u
+#define C_GENERATION 0x15u
 #define C_QUEUE 0x16u
 #define C_QUEUE_SIZE 0x18u
 #define C_QUEUE_VECTOR 0x1au
@@ -47,16 +49,16 @@
 #define L_CONFIG_MSIX 0x18u
 
 static u16 common16(const struct virtio *v, u32 off) {
-  return *(volatile u16 *)(v->common + off);
+  return cpu_mmio_read16(v->common + off);
 }
 static void common16_set(struct virtio *v, u32 off, u16 value) {
-  *(volatile u16 *)(v->common + off) = value;
+  cpu_mmio_write16(v->common + off, value);
 }
 static u32 common32(const struct virtio *v, u32 off) {
-  return *(volatile u32 *)(v->common + off);
+  return cpu_mmio_read32(v->common + off);
 }
 static void common32_set(struct virtio *v, u32 off, u32 value) {
-  *(volatile u32 *)(v->common + off) = value;
+  cpu_mmio_write32(v->common + off, value);
 }
 // 64-bit fields are written as two halves (4.1.3.1).
 static void common64_set(struct virtio *v, u32 off, u64 value) {
@@ -65,29 +67,31 @@ static void common64_set(struct virtio *v, u32 off, u64 value) {
 }
 
 static u8 status_get(const struct virtio *v) {
-  return v->legacy ? cpu_in8((u16)(v->io + L_STATUS)) : v->common[C_STATUS];
+  return v->legacy ? cpu_in8((u16)(v->io + L_STATUS)) : cpu_mmio_read8(v->common + C_STATUS);
 }
 
 static void status_set(struct virtio *v, u8 status) {
   if (v->legacy) {
     cpu_out8((u16)(v->io + L_STATUS), status);
   } else {
-    v->common[C_STATUS] = status;
+    cpu_mmio_write8(v->common + C_STATUS, status);
   }
 }
 
 // The first usable capability of each kind; windows in memory only (4.1.4.1).
 static void find_windows(struct virtio *v) {
   const struct pci_dev *d = &v->pci;
-  for (u32 cap = pci_capability(d, CAP_VENDOR, 0); cap != 0;
-       cap = pci_capability(d, CAP_VENDOR, cap)) {
+  u32 cap = pci_capability(d, CAP_VENDOR, 0);
+  for (u32 i = 0; i < PCI_CAPS_MAX && cap != 0; i++, cap = pci_capability(d, CAP_VENDOR, cap)) {
     u8 kind = pci_read8(d, cap + 3);
     u8 bar = pci_read8(d, cap + 4);
     u32 off = pci_read32(d, cap + 8);
     u32 len = pci_read32(d, cap + 12);
-    bool wanted = (kind == CFG_COMMON && v->common == NULL && len >= COMMON_LEN) ||
-                  (kind == CFG_NOTIFY && v->notify == NULL && len >= 2) ||
-                  (kind == CFG_DEVICE && v->config == NULL && len != 0);
+    // Offsets are aligned for the fields behind them (4.1.4.3.1, 4.1.4.4.1, 4.1.4.6).
+    bool wanted =
+        (kind == CFG_COMMON && v->common == NULL && len >= COMMON_LEN && (off & 3) == 0) ||
+        (kind == CFG_NOTIFY && v->notify == NULL && len >= 2 && (off & 1) == 0) ||
+        (kind == CFG_DEVICE && v->config == NULL && len != 0 && (off & 3) == 0);
     bool is_io = false;
     u64 base = wanted && bar < 6 ? pci_bar(d, bar, &is_io) : 0;
     if (base == 0 || is_io) {
@@ -154,6 +158,7 @@ enum err virtio_open(struct virtio *v, const struct pci_dev *d, const struct dma
   status_set(v, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
   *offered = read_offered(v);
   if (!v->legacy && (*offered & VIRTIO_F_VERSION_1) == 0) {
+    virtio_fail(v);
     return ERR_UNSUPPORTED;
   }
   return ERR_OK;
@@ -187,8 +192,11 @@ enum err virtio_accept(struct virtio *v, u64 features, u64 msi_address, u32 msi_
     }
   }
   v->features = features;
-  v->interrupts = pci_msix_enable(&v->pci, msi_address, msi_data);
-  v->interrupts = v->interrupts && config_vector(v);
+  v->msix = pci_msix_enable(&v->pci, msi_address, msi_data);
+  v->interrupts = v->msix;
+  if (v->msix) {
+    (void)config_vector(v);  // the link is looked at each second anyway
+  }
   return ERR_OK;
 }
 
@@ -222,10 +230,11 @@ static enum err queue_place(struct virtio *v, u32 idx, u16 size, u64 phys) {
   common64_set(v, C_QUEUE_DESC, phys);
   common64_set(v, C_QUEUE_DRIVER, phys + vq_avail_offset(size));
   common64_set(v, C_QUEUE_DEVICE, phys + vq_used_offset(size));
-  v->notify_off[idx] = common16(v, C_QUEUE_NOTIFY_OFF) * v->notify_multiplier;
-  if (v->notify_off[idx] + 2 > v->notify_len) {
+  u64 notify_off = (u64)common16(v, C_QUEUE_NOTIFY_OFF) * v->notify_multiplier;
+  if (notify_off + 2 > v->notify_len || (notify_off & 1) != 0) {
     return ERR_UNSUPPORTED;
   }
+  v->notify_off[idx] = (u32)notify_off;
   common16_set(v, C_QUEUE_ENABLE, 1);
   return ERR_OK;
 }
@@ -248,7 +257,7 @@ enum err virtio_queue(struct virtio *v, u32 idx, u16 size_max, bool indirect, st
   }
   struct span mem = v->ops->alloc(vq_memory_len(size));
   struct span tables = {NULL, 0};
-  if (indirect && (v->features & VIRTIO_F_INDIRECT) != 0) {
+  if (indirect && size <= INDIRECT_SIZE_MAX && (v->features & VIRTIO_F_INDIRECT) != 0) {
     tables = v->ops->alloc((usize)size * VQ_PARTS_MAX * sizeof(struct vq_desc));
   }
   if (mem.len == 0) {
@@ -271,24 +280,32 @@ void virtio_notify(struct virtio *v, u32 idx) {
   if (v->legacy) {
     cpu_out16((u16)(v->io + L_NOTIFY), (u16)idx);
   } else {
-    *(volatile u16 *)(v->notify + v->notify_off[idx]) = (u16)idx;
+    cpu_mmio_write16(v->notify + v->notify_off[idx], (u16)idx);
   }
 }
 
 void virtio_fail(struct virtio *v) {
-  status_set(v, STATUS_FAILED);
+  status_set(v, status_get(v) | STATUS_FAILED);  // no bit is taken back (2.1.1)
+}
+
+bool virtio_stop(struct virtio *v) {
+  return reset(v) == ERR_OK;
+}
+
+u8 virtio_config_generation(const struct virtio *v) {
+  return v->legacy ? 0 : cpu_mmio_read8(v->common + C_GENERATION);
 }
 
 u8 virtio_config8(const struct virtio *v, u32 off) {
   if (v->legacy) {
-    return cpu_in8((u16)(v->io + (v->interrupts ? L_CONFIG_MSIX : L_CONFIG) + off));
+    return cpu_in8((u16)(v->io + (v->msix ? L_CONFIG_MSIX : L_CONFIG) + off));
   }
-  return off < v->config_len ? v->config[off] : 0;
+  return off < v->config_len ? cpu_mmio_read8(v->config + off) : 0;
 }
 
 u16 virtio_config16(const struct virtio *v, u32 off) {
   if (v->legacy) {
-    return cpu_in16((u16)(v->io + (v->interrupts ? L_CONFIG_MSIX : L_CONFIG) + off));
+    return cpu_in16((u16)(v->io + (v->msix ? L_CONFIG_MSIX : L_CONFIG) + off));
   }
-  return off + 2 <= v->config_len ? *(volatile u16 *)(v->config + off) : 0;
+  return off + 2 <= v->config_len ? cpu_mmio_read16(v->config + off) : 0;
 }

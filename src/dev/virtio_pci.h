@@ -19,7 +19,8 @@ struct virtio {
   struct pci_dev pci;
   const struct dma_ops *ops;
   bool legacy;
-  bool interrupts;      // MSI-X works; else the driver must look by itself
+  bool msix;            // MSI-X is on, whether or not its vectors work: legacy registers move
+  bool interrupts;      // the queues have a vector; else the driver must look by itself
   u16 io;               // legacy: port of the registers
   volatile u8 *common;  // modern
   volatile u8 *notify;
@@ -44,6 +45,12 @@ enum err virtio_queue(struct virtio *v, u32 idx, u16 size_max, bool indirect, st
 void virtio_start(struct virtio *v);
 void virtio_notify(struct virtio *v, u32 idx);
 void virtio_fail(struct virtio *v);  // tells the device that it is given up
+// Stops the device for good: after true it touches no memory of ours (2.4.2). False: it does not
+// finish its reset, and what it was given must stay untouched.
+bool virtio_stop(struct virtio *v);
 // Device configuration; 0 beyond its end.
 u8 virtio_config8(const struct virtio *v, u32 off);
 u16 virtio_config16(const struct virtio *v, u32 off);
+// Changes whenever the configuration does: read before and after fields that belong together
+// (2.5.1). Legacy devices have none.
+u8 virtio_config_generation(const struct virtio *v);

@@ -42,7 +42,7 @@ void vq_init(struct vq *q, u16 size, void *memory, struct vq_desc *indirect, u64
                    .free_count = size,
                    .event_idx = event_idx};
   for (u16 i = 0; i < size; i++) {
-    q->desc[i].next = (u16)(i + 1);
+    q->next[i] = (u16)(i + 1);
   }
 }
 
@@ -88,11 +88,12 @@ bool vq_add(struct vq *q, const struct vq_part *parts, u32 count, void *token) {
   ASSERT(q->chain[head] == 0);
   u16 at = head;
   for (u32 i = 0; i < need; i++) {
-    u16 next = q->desc[at].next;
+    u16 next = q->next[at];
     if (need == count) {
       q->desc[at].phys = parts[i].phys;
       q->desc[at].len = parts[i].len;
       q->desc[at].flags = flags_of(&parts[i], i + 1 < count);
+      q->desc[at].next = next;
     } else {
       fill_indirect(q, head, parts, count);
     }
@@ -142,10 +143,10 @@ u16 vq_outstanding(const struct vq *q) {
 static void release(struct vq *q, u16 head) {
   u16 last = head;
   for (u32 i = 1; i < q->chain[head]; i++) {
-    last = q->desc[last].next;
+    last = q->next[last];
     ASSERT(last < q->size);
   }
-  q->desc[last].next = q->free_head;
+  q->next[last] = q->free_head;
   q->free_head = head;
   q->free_count = (u16)(q->free_count + q->chain[head]);
   q->chain[head] = 0;
@@ -176,12 +177,25 @@ bool vq_take(struct vq *q, void **token, u32 *len) {
   return true;
 }
 
+bool vq_reclaim(struct vq *q, void **token) {
+  ASSERT(q->broken);
+  for (u16 head = 0; head < q->size && q->free_count != q->size; head++) {
+    if (q->chain[head] != 0) {
+      *token = q->token[head];
+      q->token[head] = NULL;
+      release(q, head);
+      return true;
+    }
+  }
+  return false;
+}
+
 void vq_interrupts(struct vq *q, bool want) {
   if (q->event_idx) {
     // Behind by half the range: never passed before the next call.
     q->avail[AVAIL_RING + q->size] = want ? q->used_idx : (u16)(q->used_idx - 0x8000u);
   } else {
-    q->avail[AVAIL_FLAGS] = want ? 0 : AVAIL_NO_INTERRUPT;
+    q->avail[AVAIL_FLAGS] = (u16)(want ? 0 : AVAIL_NO_INTERRUPT);
   }
   cpu_mb();  // the wish before the caller looks at the used index again
 }

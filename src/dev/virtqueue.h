@@ -11,7 +11,7 @@
 #pragma once
 #include "base/bytes.h"
 
-#define VQ_SIZE_MAX 1024u
+#define VQ_SIZE_MAX 4096u  // a legacy device's size is not ours to choose
 #define VQ_PARTS_MAX 24u
 #define VQ_PAGE 4096u
 
@@ -46,6 +46,7 @@ struct vq {
   bool event_idx;
   bool broken;
   u16 chain[VQ_SIZE_MAX];  // descriptors of the chain that begins here; 0 = not outstanding
+  u16 next[VQ_SIZE_MAX];   // of the free list or the chain; ours, as the device could write to desc
   void *token[VQ_SIZE_MAX];
 };
 
@@ -73,3 +74,6 @@ u16 vq_pending(const struct vq *q);  // completed and not taken
 // at vq_pending again: what completed in between raised no interrupt (2.7.14).
 void vq_interrupts(struct vq *q, bool want);
 u16 vq_outstanding(const struct vq *q);
+// Takes back the token of a chain that the device will not complete any more. Only on a broken
+// queue, after the device's reset (2.4.2). False when none is left.
+bool vq_reclaim(struct vq *q, void **token);

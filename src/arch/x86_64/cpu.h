@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Instructions of x86_64 that C has no word for: ports, MSRs, CPUID, control registers, cycle
-// counter, barriers. Each function is one instruction; nothing here keeps state.
+// counter, barriers, device registers. Each function is one instruction; nothing here keeps state.
 // Barriers (virtio 1.2 2.7.13): x86 orders loads with loads and stores with stores, so cpu_rmb and
 // cpu_wmb only stop the compiler; cpu_mb also orders a store before a later load.
 #pragma once
@@ -89,6 +89,26 @@ static ALWAYS_INLINE void cpu_rmb(void) {
 static ALWAYS_INLINE void cpu_wmb(void) {
   __asm__ volatile("" : : : "memory");
 }
+// Registers of a device in mapped memory: one access of exactly this width (virtio 1.2 4.1.3.1).
+static ALWAYS_INLINE u8 cpu_mmio_read8(const volatile u8 *at) {
+  return *at;
+}
+static ALWAYS_INLINE u16 cpu_mmio_read16(const volatile u8 *at) {
+  return *(const volatile u16 *)at;
+}
+static ALWAYS_INLINE u32 cpu_mmio_read32(const volatile u8 *at) {
+  return *(const volatile u32 *)at;
+}
+static ALWAYS_INLINE void cpu_mmio_write8(volatile u8 *at, u8 v) {
+  *at = v;
+}
+static ALWAYS_INLINE void cpu_mmio_write16(volatile u8 *at, u16 v) {
+  *(volatile u16 *)at = v;
+}
+static ALWAYS_INLINE void cpu_mmio_write32(volatile u8 *at, u32 v) {
+  *(volatile u32 *)at = v;
+}
+
 static ALWAYS_INLINE void cpu_relax(void) {
   __asm__ volatile("pause" : : : "memory");
 }
