@@ -3,18 +3,17 @@
 // invariant, each operation keeps it and does what wheel.h says. Tiny sizes (the row's defines), as
 // the code is the same for all.
 //
-// The invariant of a timer that is armed: it stands in exactly the slot list that its place in the
-// wheel calls for, that slot comes up at or before its deadline and after `now`, and its level is
-// one whose reach covers the distance. Lists are proper: every link has its back link, and from a
-// head every armed timer of the slot is reached within TIMERS steps.
-#include "loop/wheel.h"
+// The invariant: a timer is armed exactly when it stands in a slot's list, and that slot comes up
+// after `now` (on the lowest level: not before) and no later than the timer's deadline, or in the
+// next tick when that is over. Lists are proper: every link has its back link, and every armed
+// timer leads to its slot's head within TIMERS steps. The occupied bits are those of the heads.
+#include "loop/wheel.c"  // its static steps are proved one by one
 #include "proof.h"
 
 #ifndef TIMERS
 #define TIMERS 2u
 #endif
 #define LISTS (WHEEL_LEVELS * WHEEL_SLOTS)
-#define REACH (1ull << (WHEEL_BITS * WHEEL_LEVELS))
 #define TICKS (1ull << 40)  // all times are below: no clock gets there
 
 static struct wheel w;
@@ -55,6 +54,13 @@ static bool wheel_good(void) {
   for (u32 i = 0; i < TIMERS; i++) {
     good = good && timer_good(i);
     armed += timers[i].slot != WHEEL_NONE;
+  }
+  for (u32 i = 0; good && i < TIMERS; i++) {  // no circle that hangs on no head
+    u32 at = i;
+    for (u32 n = 0; n < TIMERS && at != WHEEL_NONE; n++) {
+      at = timers[i].slot == WHEEL_NONE ? WHEEL_NONE : timers[at].prev;
+    }
+    good = at == WHEEL_NONE;
   }
   for (u32 s = 0; s < LISTS; s++) {
     u32 id = w.head[s];
@@ -131,27 +137,92 @@ void proof_wheel_cancel(void) {
   }
 }
 
-// One call, up to 2 * WHEEL_SLOTS ticks ahead (a longer sleep is several of these, as time moves
-// event by event): what fires was due, and nothing that is due stays behind when it says so.
-void proof_wheel_expire(void) {
+static u64 deadline_was[TIMERS];
+static bool armed_was[TIMERS];
+
+static void remember(void) {
+  for (u32 i = 0; i < TIMERS; i++) {
+    deadline_was[i] = timers[i].deadline;
+    armed_was[i] = timers[i].slot != WHEEL_NONE;
+  }
+}
+
+static bool all_kept(void) {
+  bool kept = true;
+  for (u32 i = 0; i < TIMERS; i++) {
+    kept = kept && (timers[i].slot != WHEEL_NONE) == armed_was[i] &&
+           (!armed_was[i] || timers[i].deadline == deadline_was[i]);
+  }
+  return kept;
+}
+
+// wheel_expire is a loop over three steps: fire what stands in the current slot; let time jump to
+// the next slot that holds something and spread it; or stop before that slot. This is the first:
+// what fires is due, what is not (it had been put at the horizon) goes on.
+void proof_wheel_fire(void) {
   any_wheel();
-  u64 target = nondet_u64();
-  __CPROVER_assume(target < TICKS && target >= w.now && target <= w.now + AHEAD);
-  u64 began = w.now;
+  remember();
+  u64 now = w.now;
+  u32 first = w.head[(u32)now & SLOT_MASK];
   u32 count = w.armed_count;
-  u32 id = wheel_expire(&w, target << WHEEL_TICK_SHIFT);
+  u32 id = wheel_expire(&w, now << WHEEL_TICK_SHIFT);
+  PROVE(w.now == now);
   PROVE(wheel_good());
-  PROVE(w.now >= began && w.now <= target);
-  if (id != WHEEL_NONE) {
-    PROVE(id < TIMERS && !wheel_armed(&w, id) && w.armed_count == count - 1);
-    PROVE(timers[id].deadline <= w.now);
+  if (id == WHEEL_NONE) {
+    PROVE(w.head[(u32)now & SLOT_MASK] == WHEEL_NONE);
+    PROVE(all_kept());
   } else {
-    PROVE(w.now == target && w.armed_count == count);
-    for (u32 i = 0; i < TIMERS; i++) {
-      PROVE(!wheel_armed(&w, i) || timers[i].deadline > target);
-    }
-    if (count == TIMERS && target == began + AHEAD) {
+    PROVE(armed_was[id] && deadline_was[id] <= now);  // never early
+    PROVE(!wheel_armed(&w, id) && w.armed_count == count - 1);
+    armed_was[id] = false;
+    PROVE(all_kept());
+    if (id != first) {
       PROOF_REACHED();
     }
+  }
+}
+
+// The second step: no slot that holds a timer is jumped over, and after the spread every timer is
+// there still, in a place where it comes up in time.
+void proof_wheel_tick(void) {
+  any_wheel();
+  __CPROVER_assume(w.head[(u32)w.now & SLOT_MASK] == WHEEL_NONE);
+  remember();
+  u64 next = next_event(&w);
+  PROVE((next == U64_MAX) == (w.armed_count == 0));
+  PROVE(next > w.now);
+  for (u32 i = 0; i < TIMERS; i++) {
+    PROVE(!armed_was[i] || comes_up(timers[i].slot) >= next);
+  }
+  if (next < TICKS) {
+    bool high = next % WHEEL_SLOTS == 0 && w.occupied[WHEEL_LEVELS - 1] != 0;
+    w.now = next;
+    cascade(&w);
+    PROVE(wheel_good());
+    PROVE(all_kept());
+    if (high && w.head[(u32)w.now & SLOT_MASK] != WHEEL_NONE) {
+      PROOF_REACHED();
+    }
+  }
+}
+
+// The third step: time stops anywhere before the next slot; nothing that is due stays behind.
+void proof_wheel_stop(void) {
+  any_wheel();
+  __CPROVER_assume(w.head[(u32)w.now & SLOT_MASK] == WHEEL_NONE);
+  remember();
+  u64 before = w.now;
+  u64 target = nondet_u64();
+  __CPROVER_assume(target >= before && target < TICKS && next_event(&w) > target);
+  PROVE(wheel_expire(&w, target << WHEEL_TICK_SHIFT) == WHEEL_NONE);
+  PROVE(w.now == target);
+  PROVE(wheel_good());
+  PROVE(all_kept());
+  for (u32 i = 0; i < TIMERS; i++) {
+    PROVE(!armed_was[i] || timers[i].deadline > target || target == before);  // I3
+  }
+  PROVE(wheel_next_ns(&w) > target << WHEEL_TICK_SHIFT);
+  if (w.armed_count == TIMERS && target > before + 2) {
+    PROOF_REACHED();
   }
 }
