@@ -74,6 +74,7 @@ struct fake {
   u32 reset_looks;  // how often status is read until a reset is done
   bool refuses, all_ones, caps_loop, behind_bridge, moving_config;
   bool random;  // acts at barriers
+  bool loose;   // registers are noise and nothing is checked
   // State
   u8 status;
   u32 reset_left;
@@ -556,8 +557,21 @@ static void cfg_write(u32 bus, u32 devfn, u32 off, u32 width, u32 v) {
   }
 }
 
+// A register that means nothing.
+static u32 noise(u32 width) {
+  u32 v = rnd(1u << 16) << 16 | rnd(1u << 16);
+  v = rnd(3) == 0 ? v & 0x113 : v;
+  return width == 4 ? v : v & ((1u << (8 * width)) - 1);
+}
+
 u32 fake_mmio_read(u64 at, u32 width) {
-  if (at >= ECAM_AT && at < ECAM_AT + (256u << 20)) {
+  bool config = at >= ECAM_AT && at < ECAM_AT + (256u << 20);
+  if (F.loose && !config) {
+    return at == MODERN_AT + 0x18 && rnd(4) != 0   ? 32u << rnd(4)
+           : at == MODERN_AT + 0x1e && rnd(4) != 0 ? rnd(8)
+                                                   : noise(width);
+  }
+  if (config) {
     u32 a = (u32)(at - ECAM_AT);
     return cfg_read(a >> 20, a >> 12 & 0xff, a & 0xfff, width);
   }
@@ -570,7 +584,11 @@ u32 fake_mmio_read(u64 at, u32 width) {
   return common_read((u32)off);
 }
 void fake_mmio_write(u64 at, u32 width, u32 v) {
-  if (at >= ECAM_AT && at < ECAM_AT + (256u << 20)) {
+  bool config = at >= ECAM_AT && at < ECAM_AT + (256u << 20);
+  if (F.loose && !config) {
+    return;
+  }
+  if (config) {
     u32 a = (u32)(at - ECAM_AT);
     cfg_write(a >> 20, a >> 12 & 0xff, a & 0xfff, width, v);
     return;
@@ -594,6 +612,9 @@ void fake_mmio_write(u64 at, u32 width, u32 v) {
 
 static u32 cf8;
 u32 fake_io_read(u16 port, u32 width) {
+  if (F.loose) {
+    return port == IO_AT + 0x0c && rnd(4) != 0 ? 32u << rnd(4) : noise(width);
+  }
   if (port >= 0xcfc && port < 0xd00) {
     return cfg_read(cf8 >> 16 & 0xff, cf8 >> 8 & 0xff, (cf8 & 0xfc) + port - 0xcfcu, width);
   }
@@ -623,6 +644,9 @@ static void legacy_place(struct fake_queue *q, u32 pfn) {
   enable(q);
 }
 void fake_io_write(u16 port, u32 width, u32 v) {
+  if (F.loose) {
+    return;
+  }
   if (port == 0xcf8) {
     cf8 = v;
     return;

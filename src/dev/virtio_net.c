@@ -183,8 +183,8 @@ bool virtio_net_rx_take(struct virtio_net *n, struct virtio_net_rx *out, u32 *dr
   u32 room = VIRTIO_NET_BUF - (n->header_apart ? HEADER_STRIDE - HEADER_LEGACY : 0);
   bool good = len >= n->header_len + ETHERNET_MIN && len <= room && count >= 1 &&
               count <= VIRTIO_NET_CHAIN && count - 1 <= vq_pending(&n->rx);
-  *out = (struct virtio_net_rx){.count = 1,
-                                .first_off = n->header_apart ? HEADER_STRIDE : n->header_len};
+  out->count = 1;  // not the whole struct: most frames are one buffer
+  out->first_off = n->header_apart ? HEADER_STRIDE : n->header_len;
   out->buf[0] = buf;
   out->len[0] = len - n->header_len;
   read_header(n, h, out);
@@ -222,14 +222,13 @@ bool virtio_net_tx_add(struct virtio_net *n, const struct virtio_net_tx *t) {
   memset(h, 0, HEADER_MAX);
   h[0] = csum ? FLAG_NEEDS_CSUM : 0;
   h[1] = t->gso;
-  store_le16(h + 2, t->gso == 0 ? 0 : (u16)MIN(t->parts[0].len, 0xffffu));  // headers: part 0
+  store_le16(h + 2, t->gso == 0 ? 0 : (u16)MIN(t->parts[1].len, 0xffffu));  // all headers
   store_le16(h + 4, t->gso == 0 ? 0 : t->gso_size);
   store_le16(h + 6, csum ? t->csum_start : 0);
   store_le16(h + 8, csum ? t->csum_offset : 0);
-  struct vq_part parts[VIRTIO_NET_PARTS + 1];
-  parts[0] = (struct vq_part){n->tx_headers_phys + (u64)head * HEADER_STRIDE, n->header_len, false};
-  memcpy(parts + 1, t->parts, t->count * sizeof *parts);
-  return vq_add(&n->tx, parts, t->count + 1, t->token);
+  t->parts[0] =
+      (struct vq_part){n->tx_headers_phys + (u64)head * HEADER_STRIDE, n->header_len, false};
+  return vq_add(&n->tx, t->parts, t->count + 1, t->token);
 }
 
 void virtio_net_tx_kick(struct virtio_net *n) {

@@ -22,8 +22,9 @@ struct virtio_net_rx {
 };
 
 struct virtio_net_tx {
-  const struct vq_part *parts;  // device_writes false
-  u32 count;
+  struct vq_part
+      *parts;  // count + 1; the first is the driver's, for its header; device_writes false
+  u32 count;   // the caller's parts
   u16 csum_start;
   u16 csum_offset;  // both 0: no offload
   u16 gso_size;

@@ -81,11 +81,11 @@ static void traffic_start(void) {
 
 static void send_frames(u32 batch) {
   for (u32 k = 0; k < batch; k++) {
-    struct vq_part parts[VIRTIO_NET_PARTS];
+    struct vq_part parts[VIRTIO_NET_PARTS + 1];
     u32 count = 1 + rnd(VIRTIO_NET_PARTS);
     for (u32 i = 0; i < count; i++) {
       u32 len = 1 + rnd(300);
-      parts[i] = (struct vq_part){T.pattern_phys + rnd(65000), len, false};
+      parts[i + 1] = (struct vq_part){T.pattern_phys + rnd(65000), len, false};
     }
     u32 token = T.tx_next;
     struct virtio_net_tx t = {.parts = parts, .count = count, .token = (void *)(uptr)(token + 1)};
@@ -559,6 +559,57 @@ static void any_configuration_space(void **state) {
   }
 }
 
+// Registers that are noise, and a device that scribbles over all of its rings: whatever the driver
+// makes of it, it ends, stays within its memory and keeps its own books.
+static void noise_everywhere(void **state) {
+  (void)state;
+  u32 opened = 0;
+  for (u32 seed = 0; seed < 2000; seed++) {
+    fake_default(seed);
+    kind(seed % 3);
+    build();
+    F.loose = true;
+    for (u32 i = rnd(4); i-- > 0;) {
+      F.cfg[1][0x10 + rnd(0xb4)] = (u8)rnd(256);
+    }
+    struct pci_dev found[2];
+    pci_init(&machine, &fake_ops, ECAM_AT, 0, 255);
+    assert_int_equal(pci_scan(&machine, found, 2), 1);
+    struct span memory = arena_alloc((usize)BUFS * VIRTIO_NET_BUF);
+    if (virtio_net_open(&net, found, &fake_ops, memory.ptr, 0, 0) != ERR_OK) {
+      continue;
+    }
+    opened++;
+    for (free_count = 0; free_count < BUFS; free_count++) {
+      free_bufs[free_count] = free_count;
+    }
+    memset(&T, 0, sizeof T);
+    T.pattern_phys = arena_phys(memory.ptr);
+    for (u32 turn = 0; turn < 40 && !net.dead; turn++) {
+      struct vq *q = rnd(2) != 0 ? &net.rx : &net.tx;
+      u8 *ring = (u8 *)(uptr)q->desc;
+      for (u32 i = rnd(30); i-- > 0;) {
+        ring[rnd((u32)vq_memory_len(q->size))] = (u8)rnd(256);
+      }
+      *(volatile u16 *)(void *)(ring + vq_used_offset(q->size) + 2) = (u16)(q->used_idx + rnd(3));
+      refill();
+      send_frames(3);
+      struct virtio_net_rx f;
+      u32 drop = 0;
+      while (virtio_net_rx_take(&net, &f, &drop)) {
+        for (u32 b = 0; b < f.count + drop; b++) {
+          free_bufs[free_count++] = f.buf[b];
+        }
+      }
+      reap();
+      (void)virtio_net_arm(&net, rnd(2) != 0);
+      assert_true(net.dead ||
+                  free_count + vq_outstanding(&net.rx) / (net.header_apart ? 2 : 1) == BUFS);
+    }
+  }
+  assert_true(opened > 50);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(every_device),
@@ -574,6 +625,7 @@ int main(void) {
       cmocka_unit_test(descriptors_overwritten),
       cmocka_unit_test(capabilities),
       cmocka_unit_test(any_configuration_space),
+      cmocka_unit_test(noise_everywhere),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -184,13 +184,13 @@ u32 plat_tx(u32 core, u32 nic, const struct tx_frame *frames, u32 count) {
   ASSERT(core == 0);
   ASSERT(nic < nic_count);
   struct virtio_net *n = &nics[nic].net;
+  struct vq_part parts[PLAT_TX_PARTS + 1];  // here, as the compiler clears it: once a batch
   u32 taken = 0;
   for (; taken < count; taken++) {
     const struct tx_frame *f = &frames[taken];
     ASSERT(f->part_count <= PLAT_TX_PARTS);
-    struct vq_part parts[PLAT_TX_PARTS];
     for (u32 i = 0; i < f->part_count; i++) {
-      parts[i] = (struct vq_part){metal_phys_of(f->part[i].ptr), (u32)f->part[i].len, false};
+      parts[i + 1] = (struct vq_part){metal_phys_of(f->part[i].ptr), (u32)f->part[i].len, false};
     }
     struct virtio_net_tx t = {.parts = parts,
                               .count = f->part_count,
