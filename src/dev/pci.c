@@ -97,12 +97,16 @@ static bool identify(struct pci_dev *d) {
   return true;
 }
 
-u32 pci_scan(struct pci *p, struct pci_dev *out, u32 max) {
+u32 pci_scan(struct pci *p, bool every_bus, struct pci_dev *out, u32 max) {
   u8 todo[256] = {p->bus_first};  // buses in the order in which they were found
   bool known[256] = {false};
   u32 todo_count = 1;
   u32 found = 0;
   known[p->bus_first] = true;
+  for (u32 bus = p->bus_first + 1u; every_bus && bus <= p->bus_last; bus++) {
+    known[bus] = true;
+    todo[todo_count++] = (u8)bus;
+  }
   for (u32 at = 0; at < todo_count; at++) {
     for (u32 i = 0; i < 32 * 8 && found < max; i++) {
       struct pci_dev d = {.pci = p, .bus = todo[at], .dev = (u8)(i / 8), .fn = (u8)(i % 8)};

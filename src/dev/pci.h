@@ -34,8 +34,9 @@ u16 pci_read16(const struct pci_dev *d, u32 off);
 u32 pci_read32(const struct pci_dev *d, u32 off);
 void pci_write16(const struct pci_dev *d, u32 off, u16 v);
 void pci_write32(const struct pci_dev *d, u32 off, u32 v);
-// Every function found, up to max. Returns how many.
-u32 pci_scan(struct pci *p, struct pci_dev *out, u32 max);
+// Every function found, up to max. Returns how many. From the first bus through bridges, or, which
+// is some ten thousand reads, on every bus: a second root bus hangs below none of ours.
+u32 pci_scan(struct pci *p, bool every_bus, struct pci_dev *out, u32 max);
 // Where base address register idx (0-5) points; 0 when it is unassigned. *is_io: ports.
 u64 pci_bar(const struct pci_dev *d, u32 idx, bool *is_io);
 // Offset of the next capability `id` after `from` (0 = the first); 0 when there is none. A list may

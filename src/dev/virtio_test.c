@@ -20,7 +20,7 @@ static enum err plug(bool by_memory) {
   struct pci_dev found[4];
   build();
   pci_init(&machine, &fake_ops, by_memory ? ECAM_AT : 0, 0, 255);
-  u32 count = pci_scan(&machine, found, 4);
+  u32 count = pci_scan(&machine, false, found, 4);
   assert_int_equal(count, F.behind_bridge ? 2 : 1);
   const struct pci_dev *d = &found[count - 1];
   assert_true(virtio_net_is(d));
@@ -417,7 +417,7 @@ static void no_memory(void **state) {
   fake_default(1);
   build();
   pci_init(&machine, &fake_ops, ECAM_AT, 0, 255);
-  assert_int_equal(pci_scan(&machine, found, 2), 1);
+  assert_int_equal(pci_scan(&machine, false, found, 2), 1);
   struct span memory = arena_alloc((usize)BUFS * VIRTIO_NET_BUF);
   arena_refuses = true;
   assert_int_equal(virtio_net_open(&net, found, &fake_ops, memory.ptr, 0, 0), ERR_NO_MEMORY);
@@ -537,6 +537,20 @@ static void capabilities(void **state) {
   fake_default(80);
   F.behind_bridge = true;
   assert_int_equal(plug(false), ERR_OK);
+  struct pci_dev found[4];
+  F.cfg[0][0x19] = 0;  // nobody leads to bus 3: it is a root of its own
+  for (u32 by_memory = 0; by_memory < 2; by_memory++) {
+    pci_init(&machine, &fake_ops, by_memory != 0 ? ECAM_AT : 0, 0, 255);
+    assert_int_equal(pci_scan(&machine, false, found, 4), 1);
+    assert_int_equal(pci_scan(&machine, true, found, 4), 2);
+    assert_int_equal(found[1].bus, 3);
+  }
+  F.cfg[0][0x19] = 3;  // with every bus asked for, no function is listed twice
+  assert_int_equal(pci_scan(&machine, true, found, 4), 2);
+  F.cfg[0][0x19] = 0;
+  F.cfg[1][0x0e] = 1;  // a bridge that leads to its own bus
+  F.cfg[1][0x19] = 3;
+  assert_int_equal(pci_scan(&machine, true, found, 4), 2);
 }
 
 // Any bytes at all in a device's configuration space: a scan ends, a start ends, nothing crashes.
@@ -551,7 +565,7 @@ static void any_configuration_space(void **state) {
     }
     struct pci_dev found[4];
     pci_init(&machine, &fake_ops, ECAM_AT, 0, 255);
-    assert_true(pci_scan(&machine, found, 4) <= 4);
+    assert_true(pci_scan(&machine, false, found, 4) <= 4);
     for (u32 id = 0; id < 256; id++) {
       u32 at = pci_capability(found, (u8)id, 0);
       assert_true(at == 0 || (at >= 0x40 && at < 256));
@@ -574,7 +588,7 @@ static void noise_everywhere(void **state) {
     }
     struct pci_dev found[2];
     pci_init(&machine, &fake_ops, ECAM_AT, 0, 255);
-    assert_int_equal(pci_scan(&machine, found, 2), 1);
+    assert_int_equal(pci_scan(&machine, false, found, 2), 1);
     struct span memory = arena_alloc((usize)BUFS * VIRTIO_NET_BUF);
     if (virtio_net_open(&net, found, &fake_ops, memory.ptr, 0, 0) != ERR_OK) {
       continue;

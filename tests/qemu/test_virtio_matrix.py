@@ -104,6 +104,19 @@ def test_carries_the_mix(bundle, machine, options, kind):
 
 
 @pytest.mark.matrix
+@pytest.mark.parametrize("machine", ["pc", "q35"])
+def test_second_root(machine):
+    """The device on a root bus of its own, which no bridge of bus 0 leads to."""
+    root = (["-device", "pxb-pcie,bus_nr=64,id=second", "-device", "pcie-root-port,id=behind,bus=second,chassis=1"]
+            if machine == "q35" else ["-device", "pxb,bus_nr=64,id=second"])
+    nic = "virtio-net-pci,bus=" + ("behind" if machine == "q35" else "second")
+    with Machine(kernel=KERNEL, tap="10.88.0.1/24", machine=machine, nic=nic, extra_first=root, append="diagnostics") as m:
+        out = m.expect("Diagnostics end here", 60)
+    assert re.search(r"pci: (40|41|42):\d\d\.0 1af4:", out), out[-2000:]
+    assert "network 0: virtio-net modern" in out
+
+
+@pytest.mark.matrix
 @pytest.mark.parametrize("options", ["", "disable-modern=on"])
 def test_link_pulled(bundle, options):
     with start("q35", options, modules=[bundle]) as m:

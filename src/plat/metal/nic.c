@@ -27,12 +27,24 @@ static struct nic nics[PLAT_NIC_MAX];
 static u32 nic_count;
 static const struct dma_ops ops = {metal_dma, metal_phys_of, metal_map_mmio};
 
+static bool have_nic(void) {
+  bool have = false;
+  for (u32 i = 0; i < device_count; i++) {
+    have = have || virtio_net_is(&devices[i]);
+  }
+  return have;
+}
+
 static void start_pci(void) {
   struct metal_ecam ecam = {0};
   bool by_memory = metal_ecam(&ecam, 1) == 1 && ecam.segment == 0;
   pci_init(&pci, &ops, by_memory ? ecam.base_phys : 0, by_memory ? ecam.bus_first : 0,
            by_memory ? ecam.bus_last : 255);
-  device_count = pci_scan(&pci, devices, PCI_DEVICES_MAX);
+  device_count = pci_scan(&pci, false, devices, PCI_DEVICES_MAX);
+  if (!have_nic()) {  // by ports: nothing to map for 256 buses
+    pci_init(&pci, &ops, 0, 0, 255);
+    device_count = pci_scan(&pci, true, devices, PCI_DEVICES_MAX);
+  }
 }
 
 static bool make_buffers(struct nic *n) {
