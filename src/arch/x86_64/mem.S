@@ -3,8 +3,8 @@
 //
 // The shape, up to 128 bytes: load everything by two overlapping halves, then store; no loop, and overlapping areas need
 // no thought because all loads come before all stores. Beyond: 64 bytes a turn with aligned stores, the ragged ends
-// loaded first and stored last. Larger registers and `rep movsb` are not used: bench-mem measures them no better at the
-// sizes a broker moves. memcpy is memmove: the check costs one comparison above 128 bytes.
+// loaded first and stored last. Larger registers and `rep movsb` are not used: they were not measured (from 65
+// bytes up the C library's AVX versions are faster in bench-mem). memcpy is memmove: the check costs one comparison above 128 bytes.
 //
 // MEM_NAME(x) lets the test and the bench link these beside the C library's.
 #ifndef MEM_NAME
