@@ -176,7 +176,7 @@ def test_dhcp(namespace, tmp_path):
         pytest.skip("no dnsmasq here")
     lab.sh("ip tuntap add dev tap2 mode tap vnet_hdr && ip addr add 10.9.2.1/24 dev tap2 && ip link set tap2 up")
     d = subprocess.Popen(["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", "--interface=tap2",
-                          "--bind-interfaces", "--dhcp-range=10.9.2.50,10.9.2.60,2m", "--dhcp-option=26,1400",
+                          "--bind-interfaces", "--dhcp-range=10.9.2.50,10.9.2.59,2m", "--dhcp-option=26,1400",
                           "--dhcp-option=121,0.0.0.0/0,10.9.2.77", "--user=root", "--pid-file=",
                           f"--dhcp-leasefile={tmp_path}/leases"], stderr=subprocess.DEVNULL)
     try:
