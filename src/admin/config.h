@@ -43,8 +43,8 @@ enum config_severity { CONFIG_NOTE, CONFIG_WARNING, CONFIG_ERROR };
 struct config_problem {
   enum config_severity severity;
   char file[64];
-  u32 line;  // 0 = the file as a whole
-  char text[160];
+  u32 line;        // 0 = the file as a whole
+  char text[200];  // a TLS reason of 160 and its listener fit
 };
 struct config_report {
   struct config_problem problem[CONFIG_PROBLEMS_MAX];
@@ -58,5 +58,9 @@ enum err config_parse(struct bytes tar, struct config *out, struct config_report
 // what is wrong to the report: a key that does not match, an encrypted key, an expired CA. now_s is
 // the lower bound of the time in seconds since 1970. ERR_INVALID when there are errors.
 enum err config_check_tls(const struct config *config, u64 now_s, struct config_report *report);
+struct tls_problem;
+// A listener's TLS problem as one of the configuration: file, line and text.
+void config_tls_problem(const struct config_listener *l, const struct tls_problem *p,
+                        struct config_problem *out);
 // Writes one problem as `file:line: error: text` and a newline.
 void config_problem_text(const struct config_problem *p, struct writer *w);

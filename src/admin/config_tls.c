@@ -4,34 +4,31 @@
 #include "base/fmt.h"
 #include "tls/tls.h"
 
-struct named {
-  struct bytes text;
-  struct bytes name;
-};
-
-static struct named input_of(const struct config_listener *l, enum tls_input input) {
+static struct bytes name_of(const struct config_listener *l, enum tls_input input) {
   switch (input) {
-  case TLS_INPUT_KEY: return (struct named){l->keyfile, l->keyfile_name};
-  case TLS_INPUT_CA: return (struct named){l->cafile, l->cafile_name};
-  case TLS_INPUT_CRL: return (struct named){l->crlfile, l->crlfile_name};
-  default: return (struct named){l->certfile, l->certfile_name};
+  case TLS_INPUT_CERTIFICATE: return l->certfile_name;
+  case TLS_INPUT_KEY: return l->keyfile_name;
+  case TLS_INPUT_CA: return l->cafile_name;
+  case TLS_INPUT_CRL: return l->crlfile_name;
+  case TLS_INPUT_NONE: break;
   }
+  return BYTES_LIT("urmqtt.conf");
+}
+
+void config_tls_problem(const struct config_listener *l, const struct tls_problem *p,
+                        struct config_problem *out) {
+  *out = (struct config_problem){.severity = CONFIG_ERROR, .line = p->line};
+  struct writer w = writer_init(span_of(out->file, sizeof out->file - 1));
+  fmt_escaped(&w, name_of(l, p->input));
+  (void)fmt_z(out->text, sizeof out->text, "%s (listener %u)", p->reason, l->port);
 }
 
 static void add(struct config_report *r, const struct config_listener *l,
                 const struct tls_problem *p) {
   r->error_count++;
-  if (r->count == CONFIG_PROBLEMS_MAX) {
-    return;
+  if (r->count < CONFIG_PROBLEMS_MAX) {
+    config_tls_problem(l, p, &r->problem[r->count++]);
   }
-  struct config_problem *q = &r->problem[r->count++];
-  struct named n = input_of(l, p->input);
-  struct writer w = writer_init(span_of(q->file, sizeof q->file - 1));
-  fmt_escaped(&w, n.name);
-  q->file[w.pos] = 0;
-  q->severity = CONFIG_ERROR;
-  q->line = p->line;
-  (void)fmt_z(q->text, sizeof q->text, "%s (listener %u)", p->reason, l->port);
 }
 
 enum err config_check_tls(const struct config *config, u64 now_s, struct config_report *report) {

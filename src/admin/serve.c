@@ -20,16 +20,11 @@ void say(const char *format, ...) {
 
 // --- configuration
 
-static void print_report(const struct config_report *r) {
-  static const char *const names[] = {"note", "warning", "error"};
-  for (u32 i = 0; i < MIN(r->count, CONFIG_PROBLEMS_MAX); i++) {
-    const struct config_problem *p = &r->problem[i];
-    if (p->line != 0) {
-      say("%s:%u: %s: %s", p->file, p->line, names[p->severity], p->text);
-    } else {
-      say("%s: %s: %s", p->file, names[p->severity], p->text);
-    }
-  }
+static void print_problem(const struct config_problem *p) {
+  char line[300];
+  struct writer w = writer_init(span_of(line, sizeof line));
+  config_problem_text(p, &w);
+  plat_console(writer_bytes(&w));
 }
 
 // The first bundle that holds anything. What is not a slot (a directory made into an archive, an
@@ -64,7 +59,9 @@ const struct config *serve_config(void) {
   }
   say("configuration: %s", bundle.name);
   enum err e = config_parse(bundle.tar, &config, &report);
-  print_report(&report);
+  for (u32 i = 0; i < report.count; i++) {
+    print_problem(&report.problem[i]);
+  }
   if (e != ERR_OK) {
     say("configuration: %u errors; nothing of it is used. urMQTT answers ping and nothing else.",
         report.error_count);
@@ -94,23 +91,6 @@ static bool has_tls(const struct config_listener *l) {
   return l->certfile.len > 0 || l->keyfile.len > 0;
 }
 
-static const char *input_name(const struct config_listener *l, enum tls_input input,
-                              char buf[100]) {
-  struct bytes name = {NULL, 0};
-  switch (input) {
-  case TLS_INPUT_CERTIFICATE: name = l->certfile_name; break;
-  case TLS_INPUT_KEY: name = l->keyfile_name; break;
-  case TLS_INPUT_CA: name = l->cafile_name; break;
-  case TLS_INPUT_CRL: name = l->crlfile_name; break;
-  case TLS_INPUT_NONE: break;
-  }
-  if (name.len == 0) {
-    return "urmqtt.conf";
-  }
-  fmt_z(buf, 100, "%.*s", (int)name.len, (const char *)name.ptr);
-  return buf;
-}
-
 static void print_context(const struct config_listener *l, const struct tls_context *t) {
   struct tls_context_info info;
   tls_context_info(t, &info);
@@ -133,13 +113,13 @@ static struct tls_context *make_context(const struct config_listener *l, const u
                          .require_certificate = l->require_certificate,
                          .tickets = true};
   struct tls_problem problem = {.line = 0};
-  char name[100];
   memcpy(t.ticket_key, ticket_key, sizeof t.ticket_key);
   struct tls_context *context = tls_context_new(&t, &now, &problem);
   mem_wipe(t.ticket_key, sizeof t.ticket_key);
   if (context == NULL) {
-    say("%s:%u: error: %s (listener %u)", input_name(l, problem.input, name), problem.line,
-        problem.reason, l->port);
+    struct config_problem shown;
+    config_tls_problem(l, &problem, &shown);
+    print_problem(&shown);
     return NULL;
   }
   print_context(l, context);

@@ -73,7 +73,6 @@ static void hashes_match(void **state) {
   struct siphash_key key = {0x0706050403020100ull, 0x0f0e0d0c0b0a0908ull};
   assert_true(siphash(&key, bytes_of(in, 15)) == 0xa129ca6149be45e5ull);  // the authors' own vector
   assert_int_equal(crc32c(0, BYTES_LIT("123456789")), 0xe3069283);
-  assert_int_equal(crc32_ieee(0, BYTES_LIT("123456789")), 0xcbf43926);
   assert_int_equal(crc32c(crc32c(0, BYTES_LIT("1234")), BYTES_LIT("56789")), 0xe3069283);
 }
 

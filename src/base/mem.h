@@ -19,9 +19,6 @@ static inline void mem_wipe(void *p, usize len) {
   __asm__ volatile("" : : "r"(p) : "memory");
 }
 
-// Compares in time that depends on `len` only. True when equal.
-bool mem_equal_ct(const void *a, const void *b, usize len);
-
 // Unaligned loads and stores; be = big-endian, le = little-endian.
 static inline u16 load_be16(const u8 *p) {
   return (u16)(p[0] << 8 | p[1]);

@@ -55,7 +55,6 @@ void broker_limits_default(struct broker_limits *out, u64 memory_len) {
       .topic_alias_max = 10,
       .v4_expiry_s = U32_MAX,
       .retain_available = true,
-      .qos_max = 2,
   };
   u64 fixed = broker_bytes(out);
   u64 room = memory_len > fixed ? memory_len - fixed : 0;
@@ -102,7 +101,6 @@ static bool take_table(struct carve *carve, struct table *t, u32 objects) {
 }
 
 enum err broker_init(struct core *core, struct carve *carve, const struct broker_limits *l) {
-  ASSERT(l->qos_max <= 2);
   struct span own = carve_take(carve, sizeof(struct broker), 64);
   struct span memory = carve_take(carve, (usize)blocks_bytes(l->message_bytes), 64);
   if (own.ptr == NULL || memory.ptr == NULL) {

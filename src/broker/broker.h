@@ -39,7 +39,6 @@ struct broker_limits {
   u16 keep_alive_max;   // 0 = none
   u32 v4_expiry_s;      // persistent_client_expiration of 3.1.1; U32_MAX = never
   bool retain_available;
-  u8 qos_max;
 };
 void broker_limits_default(struct broker_limits *out, u64 memory_len);
 u64 broker_bytes(const struct broker_limits *limits);
@@ -49,6 +48,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
 struct broker_identity {
   struct bytes username;  // from the certificate or the packet; empty = anonymous
   bool from_certificate;
+  u8 qos_max;  // the listener's highest QoS, 0..2
 };
 // How the connection is told things; the server's functions. `user` is the connection.
 struct broker_ops {
@@ -114,4 +114,3 @@ struct broker_stats {  // names follow $SYS/broker/...
 };
 const struct broker_stats *broker_stats(const struct broker *b);
 struct bytes session_client_id(const struct session *s);
-enum mqtt_version session_version(const struct session *s);

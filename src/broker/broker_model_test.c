@@ -394,7 +394,7 @@ static void op_connect(u32 n) {
   CHECK(out.err == ERR_OK);
   struct mqtt_connect d;
   CHECK(mqtt_decode_connect(writer_bytes(&out), &d) == MQTT_SUCCESS);
-  struct broker_identity who = {0};
+  struct broker_identity who = {.qos_max = 2};
   c->awake = c->kicked = false;
   c->rx_pos = c->rx_len = 0;
   CHECK(broker_on_connect(w.b, c, &d, writer_bytes(&out), &who, unit_now_ns, &c->s,

@@ -580,13 +580,13 @@ static void limits_by_listener(void **state) {
   struct broker_limits l;
   broker_limits_default(&l, 16u << 20);
   teardown(NULL);
-  l.qos_max = 1;
   l.retain_available = false;
   l.keep_alive_max = 60;
   world_limits(&w, &l);
   client_init(&a, &w, MQTT_V5);
   client_init(&b, &w, MQTT_V5);
   client_init(&c, &w, MQTT_V5);
+  a.qos_max = 1;
   CHECK(client_connect(&a, "a", true, 0));
   CHECK(a.keep_alive_s == 60);
   CHECK(a.connack.props.server_keep_alive == 60);

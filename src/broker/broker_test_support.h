@@ -41,6 +41,7 @@ struct client {
   enum mqtt_reason reason;  // why the connection ended
   struct mqtt_connack connack;
   u16 keep_alive_s;
+  u8 qos_max;  // of its listener
   u8 *rx;
   u32 rx_len, rx_cap, rx_pos;
   u32 span_len;  // how much room a pull is given
@@ -89,6 +90,7 @@ static void client_init(struct client *c, struct world *w, enum mqtt_version v) 
   memset(c, 0, sizeof *c);
   c->w = w;
   c->version = v;
+  c->qos_max = 2;
   c->span_len = 16384;
   c->rx_cap = 65536;
   c->rx = malloc(c->rx_cap);
@@ -204,7 +206,7 @@ static bool client_connect_with(struct client *c, const struct mqtt_connect_out 
   struct bytes p = bytes_of(copy, w.pos);
   struct mqtt_connect d;
   CHECK(mqtt_decode_connect(p, &d) == MQTT_SUCCESS);
-  struct broker_identity id = {0};
+  struct broker_identity id = {.qos_max = c->qos_max};
   c->version = o->version;
   c->kicked = false;
   c->awake = false;

@@ -8,69 +8,22 @@
 //     connection), will delay.
 #include "broker/state.h"
 
-// Length of one validated property at `p`, identifier included, and whether it is forwarded.
-static u32 property_len(struct bytes p, bool *forward) {
-  *forward = true;
-  switch (p.ptr[0]) {
-  case MQTT_P_PAYLOAD_FORMAT: return 2;
-  case MQTT_P_CONTENT_TYPE:
-  case MQTT_P_RESPONSE_TOPIC:
-  case MQTT_P_CORRELATION_DATA: return 3u + load_be16(p.ptr + 1);
-  case MQTT_P_USER_PROPERTY: {
-    u32 name_len = load_be16(p.ptr + 1);
-    return 5u + name_len + load_be16(p.ptr + 3 + name_len);
-  }
-  default: break;
-  }
-  *forward = false;
-  if (p.ptr[0] == MQTT_P_TOPIC_ALIAS) {
-    return 3;
-  }
-  if (p.ptr[0] == MQTT_P_SUBSCRIPTION_ID) {
-    u32 len = 2;
-    while ((p.ptr[len - 1] & 0x80) != 0) {
-      len++;
-    }
-    return len;
-  }
-  ASSERT(p.ptr[0] == MQTT_P_MESSAGE_EXPIRY || p.ptr[0] == MQTT_P_WILL_DELAY);
-  return 5;
-}
-
-// Copies the properties that are forwarded to `to` (NULL = only count); returns their length.
-static u32 forward_props(struct bytes props, u8 *to) {
-  u32 len = 0;
-  usize off = 0;
-  while (off < props.len) {
-    bool forward = false;
-    u32 one = property_len(bytes_skip(props, off), &forward);
-    ASSERT(one <= props.len - off);
-    if (forward) {
-      if (to != NULL) {
-        memcpy(to + len, props.ptr + off, one);
-      }
-      len += one;
-    }
-    off += one;
-  }
-  return len;
-}
+#define NOT_FORWARDED                                                                            \
+  (1ull << MQTT_P_MESSAGE_EXPIRY | 1ull << MQTT_P_TOPIC_ALIAS | 1ull << MQTT_P_SUBSCRIPTION_ID | \
+   1ull << MQTT_P_WILL_DELAY)
 
 u64 expiry_deadline(const struct mqtt_props *props, u64 now_ns) {
   return mqtt_has(props, MQTT_P_MESSAGE_EXPIRY) ? now_ns + props->message_expiry_s * NS : NEVER_NS;
 }
 
-static u32 varint_len(u32 v) {
-  return v < 128 ? 1 : v < 16384 ? 2 : v < 2097152 ? 3 : 4;
-}
-
 struct message *message_make(struct broker *b, const struct message_in *in) {
   ASSERT(in->topic.len > 0);
   ASSERT(in->topic.len <= U16_MAX);
-  u32 raw_len = in->props_clean ? (u32)in->props.len : forward_props(in->props, NULL);
+  u32 raw_len =
+      in->props_clean ? (u32)in->props.len : mqtt_copy_props(in->props, NOT_FORWARDED, NULL);
   u32 topic_len = (u32)in->topic.len;
   u32 props_off = 2 + topic_len;
-  u32 raw_off = props_off + varint_len(raw_len);
+  u32 raw_off = props_off + mqtt_varint_len(raw_len);
   u64 len = (u64)raw_off + raw_len + in->payload.len;
   struct message *m = blocks_take(&b->blocks, sizeof *m + len);
   if (m == NULL) {
@@ -93,7 +46,7 @@ struct message *message_make(struct broker *b, const struct message_in *in) {
   if (in->props_clean && raw_len > 0) {
     memcpy(m->data + raw_off, in->props.ptr, raw_len);
   } else if (raw_len > 0) {
-    u32 copied = forward_props(in->props, m->data + raw_off);
+    u32 copied = mqtt_copy_props(in->props, NOT_FORWARDED, m->data + raw_off);
     ASSERT(copied == raw_len);
   }
   if (in->payload.len > 0) {

@@ -46,7 +46,7 @@ static enum mqtt_reason resolve_alias(struct session *s, const struct mqtt_publi
 
 static enum mqtt_reason check_publish(const struct session *s, const struct mqtt_publish *p) {
   const struct broker_limits *l = &s->b->limits;
-  if (p->qos > l->qos_max) {
+  if (p->qos > s->qos_max) {
     return MQTT_QOS_NOT_SUPPORTED;  // [MQTT-3.2.2-11]
   }
   if (p->retain && !l->retain_available) {

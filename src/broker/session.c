@@ -215,14 +215,15 @@ static void take_over(struct session *s, u64 now_ns) {
   }
 }
 
-static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_connect *c) {
+static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_connect *c,
+                                      const struct broker_identity *id) {
   if (mqtt_has(&c->props, MQTT_P_AUTH_METHOD)) {
     return MQTT_BAD_AUTH_METHOD;
   }
   if (c->client_id.len == 0 && c->version == MQTT_V4 && !c->clean_start) {
     return MQTT_CLIENT_ID_NOT_VALID;  // 3.1.1 [MQTT-3.1.3-8]
   }
-  if (c->has_will && c->will_qos > b->limits.qos_max) {
+  if (c->has_will && c->will_qos > id->qos_max) {
     return MQTT_QOS_NOT_SUPPORTED;  // [MQTT-3.2.2-12]
   }
   if (c->has_will && c->will_retain && !b->limits.retain_available) {
@@ -257,10 +258,12 @@ static void assign_id(struct broker *b, u8 id[ASSIGNED_LEN]) {
 }
 
 // What of CONNECT belongs to the connection.
-static void apply_connect(struct session *s, const struct mqtt_connect *c) {
+static void apply_connect(struct session *s, const struct mqtt_connect *c,
+                          const struct broker_identity *id) {
   const struct broker_limits *l = &s->b->limits;
   bool v5 = c->version == MQTT_V5;
   s->version = (u8)c->version;
+  s->qos_max = id->qos_max;
   s->normal_end = false;
   s->expiry_s = v5 ? 0 : c->clean_start ? 0 : l->v4_expiry_s;
   if (mqtt_has(&c->props, MQTT_P_SESSION_EXPIRY)) {
@@ -288,8 +291,8 @@ static void write_connack(const struct session *s, const struct mqtt_connect *c,
   struct mqtt_prop_out list[8];
   u32 n = 0;
   list[n++] = (struct mqtt_prop_out){.id = MQTT_P_RECEIVE_MAXIMUM, .number = RECEIVE_MAXIMUM};
-  if (l->qos_max < 2) {  // [MQTT-3.2.2-9]
-    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_MAXIMUM_QOS, .number = l->qos_max};
+  if (s->qos_max < 2) {  // [MQTT-3.2.2-9]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_MAXIMUM_QOS, .number = s->qos_max};
   }
   if (!l->retain_available) {
     list[n++] = (struct mqtt_prop_out){.id = MQTT_P_RETAIN_AVAILABLE, .number = 0};
@@ -337,11 +340,11 @@ static struct session *session_for(struct broker *b, const struct mqtt_connect *
 enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
                                    struct bytes packet, const struct broker_identity *id,
                                    u64 now_ns, struct session **out, u16 *keep_alive_s) {
-  (void)id;
   ASSERT(user != NULL);
+  ASSERT(id->qos_max <= 2);
   b->stats.messages_received++;
   b->stats.bytes_received += packet.len;
-  enum mqtt_reason reason = check_connect(b, c);
+  enum mqtt_reason reason = check_connect(b, c, id);
   if (reason != MQTT_SUCCESS) {
     return reason;
   }
@@ -371,7 +374,7 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
     }
     return MQTT_SERVER_BUSY;
   }
-  apply_connect(s, c);
+  apply_connect(s, c, id);
   *keep_alive_s = keep_alive_of(b, c);
   struct writer w = writer_init(span_of(connack, CONNACK_MAX));
   write_connack(s, c, *keep_alive_s, present, assign ? client_id : bytes_of(NULL, 0), &w);
@@ -402,8 +405,4 @@ enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disco
 
 struct bytes session_client_id(const struct session *s) {
   return bytes_of(s->id, s->id_len);
-}
-
-enum mqtt_version session_version(const struct session *s) {
-  return (enum mqtt_version)s->version;
 }

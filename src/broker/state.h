@@ -200,6 +200,7 @@ struct session {
   u32 route_subs;
   u32 dropped_full, dropped_expired, dropped_too_large;
   u8 version;
+  u8 qos_max;  // of the listener: publishes, will and granted subscriptions
   u8 route_qos;
   bool route_retain;
   bool ready;

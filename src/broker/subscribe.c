@@ -32,7 +32,7 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
   if (sub == NULL) {
     return MQTT_QUOTA_EXCEEDED;
   }
-  sub->qos = MIN(e->qos, b->limits.qos_max);
+  sub->qos = MIN(e->qos, s->qos_max);
   sub->flags = (u8)((e->no_local ? SUB_NO_LOCAL : 0) | (e->retain_as_published ? SUB_RAP : 0));
   sub->identifier = mqtt_has(&p->props, MQTT_P_SUBSCRIPTION_ID) ? p->props.subscription_id[0] : 0;
   // [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]; none for shared subscriptions (4.8.2)

@@ -73,15 +73,6 @@ void pci_write16(const struct pci_dev *d, u32 off, u16 v) {
   }
 }
 
-void pci_write32(const struct pci_dev *d, u32 off, u32 v) {
-  volatile u8 *p = space(d);
-  if (p != NULL) {
-    cpu_mmio_write32(p + off, v);
-  } else {
-    cpu_out32(select_port(d, off), v);
-  }
-}
-
 // Fills in the function's identity; false when nobody is there.
 static bool identify(struct pci_dev *d) {
   u32 id = pci_read32(d, 0);

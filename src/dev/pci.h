@@ -33,7 +33,6 @@ u8 pci_read8(const struct pci_dev *d, u32 off);
 u16 pci_read16(const struct pci_dev *d, u32 off);
 u32 pci_read32(const struct pci_dev *d, u32 off);
 void pci_write16(const struct pci_dev *d, u32 off, u16 v);
-void pci_write32(const struct pci_dev *d, u32 off, u32 v);
 // Every function found, up to max. Returns how many. From the first bus through bridges, or, which
 // is some ten thousand reads, on every bus: a second root bus hangs below none of ours.
 u32 pci_scan(struct pci *p, bool every_bus, struct pci_dev *out, u32 max);

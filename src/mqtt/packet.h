@@ -35,6 +35,9 @@ enum mqtt_type {
 #define MQTT_REMAINING_MAX 268435455u  // 2.1.4: four bytes of seven bits
 #define MQTT_FIXED_MAX 5u
 
+// Bytes of a variable byte integer: 1..4, v <= MQTT_REMAINING_MAX.
+u32 mqtt_varint_len(u32 v);
+
 // --- Fixed header
 
 struct mqtt_header {
@@ -121,9 +124,9 @@ static inline bool mqtt_has(const struct mqtt_props *p, enum mqtt_property id) {
 bool mqtt_user_property(struct bytes packet, const struct mqtt_props *p, u32 *pos,
                         struct part *name, struct part *value);
 
-// Copies the property bytes of `p` in their order, less those whose bit is in `without`.
-void mqtt_copy_props(struct bytes packet, const struct mqtt_props *p, u64 without,
-                     struct writer *w);
+// Copies validated property bytes (a decoded block, without its length) in their order to `to`,
+// less those whose bit is in `without`; NULL only counts. Returns their length, at most props.len.
+u32 mqtt_copy_props(struct bytes props, u64 without, u8 *to);
 
 // --- Packets
 

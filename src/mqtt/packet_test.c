@@ -202,9 +202,20 @@ static void sample_publish(struct sample *s, struct writer *w) {
   if (s->v == MQTT_V5) {
     assert_true(d.props.present == bits_of(props));
     u8 again[2048];  // the properties copied as they are give the same packet
-    struct writer w2 = writer_init(span_of(again, sizeof again));
-    mqtt_copy_props(writer_bytes(w), &d.props, 0, &w2);
-    assert_true(same(s->bytes, d.props.all, writer_bytes(&w2)));
+    struct bytes all = bytes_part(writer_bytes(w), d.props.all);
+    u32 len = mqtt_copy_props(all, 0, again);
+    assert_true(bytes_equal(all, bytes_of(again, len)));
+    u64 expiry = 1ull << MQTT_P_MESSAGE_EXPIRY;
+    u32 less = mqtt_copy_props(all, expiry, NULL);
+    assert_int_equal(len - less, (d.props.present & expiry) != 0 ? 5 : 0);
+    struct part name;
+    struct part value;
+    u32 pos = d.props.all.off;
+    u32 users = 0;
+    while (mqtt_user_property(writer_bytes(w), &d.props, &pos, &name, &value)) {
+      users++;
+    }
+    assert_int_equal(users, d.props.user_count);
   }
 }
 

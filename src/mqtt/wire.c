@@ -226,6 +226,10 @@ static void skip_value(struct reader *r, u32 kind) {
   case KIND_U16: (void)read_be16(r); break;
   case KIND_U32: (void)read_be32(r); break;
   case KIND_VARINT: (void)mqtt_read_varint(r); break;
+  case KIND_PAIR:
+    (void)mqtt_read_binary(r);
+    (void)mqtt_read_binary(r);
+    break;
   default: (void)mqtt_read_binary(r); break;
   }
 }
@@ -251,23 +255,24 @@ bool mqtt_user_property(struct bytes packet, const struct mqtt_props *p, u32 *po
   return false;
 }
 
-void mqtt_copy_props(struct bytes packet, const struct mqtt_props *p, u64 without,
-                     struct writer *w) {
-  ASSERT(p->all.off <= packet.len);
-  ASSERT(p->all.len <= packet.len - p->all.off);
-  struct reader r = {.base = packet.ptr, .pos = p->all.off, .end = p->all.off + p->all.len};
-  while (r.pos < r.end) {
+u32 mqtt_copy_props(struct bytes props, u64 without, u8 *to) {
+  struct reader r = reader_init(props);
+  u32 len = 0;
+  while (reader_left(&r) > 0) {
     u32 start = r.pos;
     u32 id = mqtt_read_varint(&r);
-    if (r.err != ERR_OK || id >= ARRAY_COUNT(rules)) {
-      return;  // cannot be: the decoder has read it
-    }
+    ASSERT(r.err == ERR_OK);
+    ASSERT(id < ARRAY_COUNT(rules));
     skip_value(&r, rules[id].kind);
-    if (id == MQTT_P_USER_PROPERTY) {
-      (void)mqtt_read_binary(&r);
+    ASSERT(r.err == ERR_OK);
+    u32 one = r.pos - start;
+    if ((without >> id & 1) != 0) {
+      continue;
     }
-    if (r.err == ERR_OK && (without >> id & 1) == 0) {
-      write_bytes(w, bytes_of(packet.ptr + start, r.pos - start));
+    if (to != NULL) {
+      memcpy(to + len, props.ptr + start, one);
     }
+    len += one;
   }
+  return len;
 }

@@ -10,7 +10,6 @@
 // 1.5.5 Variable byte integer: at most four bytes, in the fewest possible [MQTT-1.5.5-1].
 // Sets ERR_MALFORMED otherwise.
 u32 mqtt_read_varint(struct reader *r);
-u32 mqtt_varint_len(u32 v);  // 1..4, v <= MQTT_REMAINING_MAX
 
 // 1.5.4 UTF-8 string: two length bytes, well-formed, no U+0000 [MQTT-1.5.4-1] [MQTT-1.5.4-2].
 struct part mqtt_read_utf8(struct reader *r);

@@ -12,13 +12,6 @@
 
 #define TICK_NS 250000000ull
 
-u64 net_bytes(const struct net_limits *l) {
-  return sizeof(struct net) + pool_bytes(sizeof(struct tx_slot), l->tx_slots) +
-         pool_bytes(sizeof(struct txbuf), l->txbuf_small + l->txbuf_large) +
-         pool_bytes(TXBUF_SMALL, l->txbuf_small) + pool_bytes(TXBUF_LARGE, l->txbuf_large) +
-         (u64)l->tcp_conns * 512 + (u64)l->tcp_time_wait * 96;
-}
-
 static void on_tick(struct core *core, u32 timer, void *owner) {
   struct net *net = owner;
   for (u32 i = 0; i < net->nic_count; i++) {

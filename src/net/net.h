@@ -26,7 +26,6 @@ struct net_limits {  // every pool's size; the sum is printed at boot
   u32 txbuf_large;
   u32 tx_slots;  // frames in the devices at once
 };
-u64 net_bytes(const struct net_limits *limits);
 // Registers its stages (poll before server work, flush after it) with the core's loop.
 enum err net_init(struct core *core, struct carve *carve, const struct net_limits *limits);
 // nic < plat_nic_count(). May be called again (new address); announces by gratuitous ARP.

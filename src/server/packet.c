@@ -29,7 +29,7 @@ static void refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason,
 static bool identify(const struct conn *c, const struct mqtt_connect *m, struct bytes packet,
                      struct broker_identity *id) {
   const struct listener_config *l = &c->from->config;
-  *id = (struct broker_identity){.from_certificate = false};
+  *id = (struct broker_identity){.qos_max = l->max_qos};
   if (l->identity_as_username) {  // mosquitto: a certificate without a common name is refused
     if (c->name == NULL || c->name->len == 0) {
       return false;
@@ -92,9 +92,6 @@ static enum packet_use on_connect(struct conn *c, struct bytes packet) {
 static enum packet_use on_publish(struct conn *c, struct bytes packet) {
   struct mqtt_publish m;
   enum mqtt_reason bad = mqtt_decode_publish((enum mqtt_version)c->version, packet, &m);
-  if (bad == MQTT_SUCCESS && m.qos > c->from->config.max_qos) {  // [MQTT-3.2.2-11]
-    bad = MQTT_QOS_NOT_SUPPORTED;
-  }
   if (bad != MQTT_SUCCESS) {
     return ended_by(c, bad);
   }

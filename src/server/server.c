@@ -16,15 +16,6 @@ static u32 name_count(const struct server_limits *l) {
   return l->handshakes + l->connections / 8;
 }
 
-u64 server_bytes(const struct server_limits *l) {
-  return sizeof(struct server) + pool_bytes(sizeof(struct conn), l->connections) +
-         pool_bytes(sizeof(struct tls_record), l->connections) +
-         pool_bytes(sizeof(struct heavy), l->handshakes) +
-         pool_bytes(sizeof(struct conn_name), name_count(l)) +
-         pool_bytes(TLS_RECORD_MAX, RECORD_BUFFERS) + tls_cipher_cache_bytes(CIPHER_SLOTS) +
-         extent_bytes((u32)(l->packet_bytes / EXTENT_PAGE)) + 8 * PLAT_PAGE;
-}
-
 // --- what tcp calls
 
 static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {

@@ -23,7 +23,6 @@ struct server_limits {
   u32 packet_size_max;  // a larger packet ends its connection (0x95)
   u64 packet_bytes;     // ceiling for packets being assembled, all together
 };
-u64 server_bytes(const struct server_limits *limits);
 // Registers its stages with the loop: net_init comes before, net_flush is registered after. Takes
 // core->net and core->broker, which must be there. ERR_NO_MEMORY.
 enum err server_init(struct core *core, struct carve *carve, const struct server_limits *limits);
