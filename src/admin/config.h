@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Configuration: a ustar bundle with urmqtt.conf (mosquitto's dialect and our keywords) and the
 // files it names. Pure: bytes in, a checked structure out, every complaint with file, line and
-// reason.
+// reason. The keywords themselves stand in keyword_*.c.
 #pragma once
 #include "base/bytes.h"
 
@@ -9,13 +9,22 @@
 #define CONFIG_NETWORKS_MAX 4u
 #define CONFIG_PROBLEMS_MAX 64u
 
+struct config_file {  // a file of the bundle
+  struct bytes data;  // borrowed from the bundle; empty = not set
+  struct bytes name;  // its last name, as the configuration has it
+};
+// Who may come in and do what: mosquitto's keywords that are every listener's, or with
+// per_listener_settings true each listener's own.
+struct config_security {
+  bool allow_anonymous;
+  struct config_file password_file, acl_file, psk_file;
+};
 struct config_listener {
   u16 port;
   u32 line;  // of the `listener` keyword
-  struct bytes cafile, certfile, keyfile,
-      crlfile;  // contents, borrowed from the bundle; empty = not set
-  struct bytes cafile_name, certfile_name, keyfile_name, crlfile_name;
-  bool require_certificate, use_identity_as_username, allow_anonymous;
+  struct config_file cafile, certfile, keyfile, crlfile;
+  struct config_security security;  // in force here, whichever way it was written
+  bool require_certificate, use_identity_as_username;
   u32 max_connections;  // 0 = no limit of its own
   u8 max_qos;
 };
@@ -31,10 +40,11 @@ struct config {
   struct config_listener listener[CONFIG_LISTENERS_MAX];
   u32 listener_count;
   struct config_network network[CONFIG_NETWORKS_MAX];
-  u32 network_count;  // 0 = DHCP on every NIC
+  u32 network_count;                // 0 = DHCP on every NIC
+  struct config_security security;  // of all listeners, unless per_listener_settings
+  bool per_listener_settings;
   u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive, max_topic_alias;
   u32 persistent_client_expiration_s;  // 0 = never
-  bool allow_anonymous;                // of all listeners, as in mosquitto
   bool retain_available;
   bool persistence;  // accepted: served from RAM with a warning until there is a disk
 };

@@ -60,9 +60,9 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   }
   for (u32 i = 0; e == ERR_OK && i < config.listener_count; i++) {
     const struct config_listener *l = &config.listener[i];
-    if (l->port == 0 || (l->require_certificate && l->cafile.len == 0) ||
-        (l->certfile.len == 0) != (l->keyfile.len == 0) ||
-        (!l->allow_anonymous && !l->use_identity_as_username)) {
+    if (l->port == 0 || (l->require_certificate && l->cafile.data.len == 0) ||
+        (l->certfile.data.len == 0) != (l->keyfile.data.len == 0) ||
+        (!l->security.allow_anonymous && !l->use_identity_as_username)) {
       abort();
     }
   }

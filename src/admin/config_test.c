@@ -66,14 +66,17 @@ static void meaning(void **state) {
   const struct config_listener *l = config.listener;
   assert_int_equal(config.listener_count, 2);
   assert_int_equal(l[0].port, 8883);
-  assert_true(bytes_equal_str(l[0].cafile, "CA") && bytes_equal_str(l[0].certfile, "CERT"));
-  assert_true(bytes_equal_str(l[0].keyfile, "KEY"));
-  assert_true(bytes_equal_str(l[0].certfile_name, "server.crt"));
-  assert_true(l[0].require_certificate && l[0].use_identity_as_username && l[0].allow_anonymous);
+  assert_true(bytes_equal_str(l[0].cafile.data, "CA") &&
+              bytes_equal_str(l[0].certfile.data, "CERT"));
+  assert_true(bytes_equal_str(l[0].keyfile.data, "KEY"));
+  assert_true(bytes_equal_str(l[0].certfile.name, "server.crt"));
+  assert_true(l[0].require_certificate && l[0].use_identity_as_username &&
+              l[0].security.allow_anonymous);
   assert_int_equal(l[0].max_connections, 17);
   assert_int_equal(l[0].max_qos, 1);
   assert_true(l[1].port == 1883 && l[1].max_qos == 2 && l[1].max_connections == 0);
-  assert_true(l[1].certfile.len == 0 && !l[1].require_certificate && l[1].allow_anonymous);
+  assert_true(l[1].certfile.data.len == 0 && !l[1].require_certificate &&
+              l[1].security.allow_anonymous);
   const struct config_network *n = config.network;
   assert_int_equal(config.network_count, 2);
   assert_true(!n[0].dhcp && n[0].address == 0xc000020a && n[0].prefix_len == 24);
@@ -91,11 +94,12 @@ static void anonymous_by_listener(void **state) {
   assert_int_equal(parse("per_listener_settings true\nlistener 1883\nallow_anonymous "
                          "true\n" TLS_LISTENER),
                    ERR_OK);
-  assert_true(config.listener[0].allow_anonymous);
-  assert_false(config.listener[1].allow_anonymous);
+  assert_true(config.listener[0].security.allow_anonymous);
+  assert_false(config.listener[1].security.allow_anonymous);
   // Without it, as in mosquitto, one line opens every listener, wherever it stands.
   assert_int_equal(parse(TLS_LISTENER "listener 1883\nallow_anonymous true\n"), ERR_OK);
-  assert_true(config.listener[0].allow_anonymous && config.listener[1].allow_anonymous);
+  assert_true(config.listener[0].security.allow_anonymous &&
+              config.listener[1].security.allow_anonymous);
   assert_int_equal(parse("listener 1883\n"), ERR_INVALID);  // nobody could connect
 }
 

@@ -6,10 +6,10 @@
 
 static struct bytes name_of(const struct config_listener *l, enum tls_input input) {
   switch (input) {
-  case TLS_INPUT_CERTIFICATE: return l->certfile_name;
-  case TLS_INPUT_KEY: return l->keyfile_name;
-  case TLS_INPUT_CA: return l->cafile_name;
-  case TLS_INPUT_CRL: return l->crlfile_name;
+  case TLS_INPUT_CERTIFICATE: return l->certfile.name;
+  case TLS_INPUT_KEY: return l->keyfile.name;
+  case TLS_INPUT_CA: return l->cafile.name;
+  case TLS_INPUT_CRL: return l->crlfile.name;
   case TLS_INPUT_NONE: break;
   }
   return BYTES_LIT("urmqtt.conf");
@@ -35,13 +35,13 @@ enum err config_check_tls(const struct config *config, u64 now_s, struct config_
   struct tls_time now = {.unix_s = now_s, .lower_unix_s = now_s, .trusted = true};
   for (u32 i = 0; i < config->listener_count; i++) {
     const struct config_listener *l = &config->listener[i];
-    if (l->certfile.len == 0) {
+    if (l->certfile.data.len == 0) {
       continue;
     }
-    struct tls_config t = {.certificate = l->certfile,
-                           .key = l->keyfile,
-                           .ca = l->cafile,
-                           .crl = l->crlfile,
+    struct tls_config t = {.certificate = l->certfile.data,
+                           .key = l->keyfile.data,
+                           .ca = l->cafile.data,
+                           .crl = l->crlfile.data,
                            .require_certificate = l->require_certificate};
     struct tls_problem problem = {0};
     struct tls_context *context = tls_context_new(&t, &now, &problem);

@@ -88,7 +88,7 @@ void serve_limits(const struct config *c, struct limits *l) {
 // --- TLS
 
 static bool has_tls(const struct config_listener *l) {
-  return l->certfile.len > 0 || l->keyfile.len > 0;
+  return l->certfile.data.len > 0 || l->keyfile.data.len > 0;
 }
 
 static void print_context(const struct config_listener *l, const struct tls_context *t) {
@@ -106,10 +106,10 @@ static struct tls_context *make_context(const struct config_listener *l, const u
   struct tls_time now = {.unix_s = wall.unix_ns / SEC_NS,
                          .lower_unix_s = wall.lower_unix_ns / SEC_NS,
                          .trusted = wall.quality >= CLOCK_RTC};
-  struct tls_config t = {.certificate = l->certfile,
-                         .key = l->keyfile,
-                         .ca = l->cafile,
-                         .crl = l->crlfile,
+  struct tls_config t = {.certificate = l->certfile.data,
+                         .key = l->keyfile.data,
+                         .ca = l->cafile.data,
+                         .crl = l->crlfile.data,
                          .require_certificate = l->require_certificate,
                          .tickets = true};
   struct tls_problem problem = {.line = 0};
@@ -133,7 +133,7 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
   for (u32 i = 0; i < c->listener_count; i++) {
     const struct config_listener *l = &c->listener[i];
     struct listener_config config = {.port = l->port,
-                                     .allow_anonymous = l->allow_anonymous,
+                                     .allow_anonymous = l->security.allow_anonymous,
                                      .identity_as_username = l->use_identity_as_username,
                                      .max_connections = l->max_connections,
                                      .max_qos = l->max_qos};
