@@ -1,8 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """Two TAP devices joined by a bad wire: frames are lost, doubled, delayed past later ones, and damaged with a checksum
-that no longer fits. No offload on either side, so segments and checksums are real. A fixed seed.
-Usage: lossy.py TAP_A TAP_B [LOSS DUPLICATE REORDER DAMAGE] (in thousandths)"""
+that no longer fits. No offload on either side, so segments and checksums are real. A fixed seed. wire.py starts it.
+Usage: lossy.py TAP_A TAP_B LOSS DUPLICATE REORDER DAMAGE (in thousandths) DELAY_MS SEED"""
 import fcntl
 import heapq
 import os
@@ -23,8 +23,9 @@ def attach(name):
 
 def main():
     a, b = attach(sys.argv[1]), attach(sys.argv[2])
-    loss, double, reorder, damage = (int(x) for x in (sys.argv[3:7] or (20, 10, 50, 5)))
-    other, late, order, rng = {a: b, b: a}, [], 0, random.Random(1)
+    loss, double, reorder, damage = (int(x) for x in sys.argv[3:7])
+    usual = float(sys.argv[7]) / 1000
+    other, late, order, rng = {a: b, b: a}, [], 0, random.Random(int(sys.argv[8]))
     while True:
         wait = max(0.0, late[0][0] - time.monotonic()) if late else 1.0
         for fd in select.select([a, b], [], [], wait)[0]:
@@ -35,7 +36,7 @@ def main():
                 at = rng.randrange(34, len(frame))
                 frame = frame[:at] + bytes([frame[at] ^ 1 << rng.randrange(8)]) + frame[at + 1:]
             for _ in range(2 if rng.randrange(1000) < double else 1):
-                delay = rng.uniform(0.002, 0.02) if rng.randrange(1000) < reorder else 0.001
+                delay = usual + (rng.uniform(0.001, 0.019) if rng.randrange(1000) < reorder else 0)
                 order += 1
                 heapq.heappush(late, (time.monotonic() + delay, order, other[fd], frame))
         while late and late[0][0] <= time.monotonic():

@@ -4,4 +4,6 @@ system-test: $(B)/asan/urmqtt $(B)/bench/mqttmix ## hosted broker over TAP: mosq
 	/usr/bin/python3 -m pytest -q -x tests/system/test_hosted.py tests/system/test_broker.py
 load: $(B)/hosted/urmqtt $(B)/bench/mqttmix ## the heavy test: 100 000 messages, 200 mTLS clients, nothing lost
 	/usr/bin/python3 tests/system/load.py
-.PHONY: system-test load
+load-netem: $(B)/hosted/urmqtt $(B)/bench/mqttmix ## the same through Linux's netem: loss, duplicates, reordering
+	/usr/bin/python3 tests/system/load.py --netem
+.PHONY: system-test load load-netem
