@@ -8,14 +8,25 @@
 #define TICK_NS (5 * MS_NS)
 #define LOG_RATE 10u
 
+static bool wants_front(const struct server_listener *from) {
+  return from->config.websockets || from->config.proxy != 0;
+}
+
 struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp) {
   struct server *s = from->server;
-  struct conn *c = pool_take(&s->conns);
+  struct front *front = wants_front(from) ? pool_take(&s->fronts) : NULL;
+  struct conn *c = wants_front(from) && front == NULL ? NULL : pool_take(&s->conns);
   if (c == NULL) {
+    if (front != NULL) {
+      pool_put(&s->fronts, front);
+    }
     return NULL;
   }
   c->timer = wheel_take(&s->core->wheel, TIMER_CONN, c);
   if (c->timer == WHEEL_NONE) {
+    if (front != NULL) {
+      pool_put(&s->fronts, front);
+    }
     pool_put(&s->conns, c);
     return NULL;
   }
@@ -25,9 +36,14 @@ struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp) 
   list_push(&s->all, &c->all);
   c->from = from;
   c->server = s;
+  c->front = front;
+  if (front != NULL) {
+    front->request_due = from->config.websockets;
+  }
   c->tcp = tcp;
   c->tls_due = from->config.tls != NULL;
   c->state = c->tls_due ? CONN_HANDSHAKE : CONN_CONNECT;
+  c->state = from->config.proxy != 0 ? CONN_PROXY : c->state;
   c->last_in_ns = s->core->now_ns;
   c->armed_ns = U64_MAX;
   c->deadline_ns = s->core->now_ns + s->limits.connect_timeout_ms * MS_NS;
@@ -45,7 +61,7 @@ void conn_want_input(struct conn *c) {
   if (list_linked(&c->work)) {
     return;
   }
-  if (c->state != CONN_HANDSHAKE) {
+  if (c->state != CONN_HANDSHAKE) {  // a PROXY header is cheap
     list_push(&c->server->input, &c->work);
   } else if (c->heavy != NULL) {  // before those who wait for an arena: this one will free its own
     list_push_front(&c->server->handshakes, &c->work);
@@ -104,6 +120,9 @@ static void release_buffers(struct conn *c) {
   }
   if (c->packet != NULL) {
     extent_put(&s->packets, c->packet, c->packet_len);
+  }
+  if (c->front != NULL) {
+    pool_put(&s->fronts, c->front);
   }
   if (c->tls != NULL) {
     tls_record_fini(c->tls, s->ciphers);
@@ -186,6 +205,17 @@ void conn_on_timer(struct core *core, u32 timer, void *owner) {
   }
 }
 
+static void write_peer(struct writer *w, const struct conn *c) {
+  struct tcp_peer p;
+  tcp_peer(c->tcp, &p);
+  if (c->front != NULL && c->front->peer_known) {
+    front_peer(w, c->front);
+    write_str(w, " by way of ");
+  }
+  fmt(w, "%u.%u.%u.%u:%u on %u: ", p.address >> 24, p.address >> 16 & 255, p.address >> 8 & 255,
+      p.address & 255, p.port, p.local_port);
+}
+
 void server_log(struct server *s, const struct conn *c, const char *text, struct bytes detail) {
   u64 now = s->core->now_ns;
   if (now - s->log_since_ns >= SEC_NS) {
@@ -204,10 +234,7 @@ void server_log(struct server *s, const struct conn *c, const char *text, struct
     s->log_suppressed = 0;
   }
   if (c != NULL && c->tcp != NULL) {
-    struct tcp_peer p;
-    tcp_peer(c->tcp, &p);
-    fmt(&w, "%u.%u.%u.%u:%u on %u: ", p.address >> 24, p.address >> 16 & 255, p.address >> 8 & 255,
-        p.address & 255, p.port, p.local_port);
+    write_peer(&w, c);
   }
   write_str(&w, text);
   if (detail.len > 0) {

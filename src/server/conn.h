@@ -21,6 +21,7 @@
 #include "loop/extent.h"
 #include "loop/fiber.h"
 #include "mqtt/encode.h"
+#include "server/front.h"
 #include "server/server.h"
 #include "tls/record.h"
 
@@ -33,6 +34,7 @@
 #define MS_NS 1000000ull
 
 enum conn_state {
+  CONN_PROXY,      // the load balancer's PROXY header must come first
   CONN_HANDSHAKE,  // TLS: waiting for a ClientHello, an arena or the client's next flight
   CONN_CONNECT,    // the first packet must be CONNECT [MQTT-3.1.0-1]
   CONN_OPEN,
@@ -65,11 +67,12 @@ struct conn {
   struct tls_record *tls;  // once the handshake is done; NULL on plain listeners
   struct heavy *heavy;
   struct conn_name *name;
-  u8 *record;       // a record buffer, while its plaintext is processed
-  u8 *packet;       // an extent, while a packet is assembled
-  u64 last_in_ns;   // when a control packet last arrived: keep-alive
-  u64 deadline_ns;  // of the present stage; U64_MAX = none
-  u64 armed_ns;     // when the timer will fire
+  struct front *front;  // what stands before MQTT in the stream; NULL = nothing
+  u8 *record;           // a record buffer, while its plaintext is processed
+  u8 *packet;           // an extent, while a packet is assembled
+  u64 last_in_ns;       // when a control packet last arrived: keep-alive
+  u64 deadline_ns;      // of the present stage; U64_MAX = none
+  u64 armed_ns;         // when the timer will fire
   u32 timer;
   u32 packet_len, packet_have;
   u32 plain_off, plain_len;  // plaintext not yet used; offset into `record` or tcp's first piece
@@ -92,7 +95,7 @@ struct server {
   struct core *core;
   struct server_limits limits;
   struct server_stats stats;
-  struct pool conns, records, heavies, names, record_buffers;
+  struct pool conns, records, heavies, names, record_buffers, fronts;
   struct extent packets;
   struct tls_cipher_cache *ciphers;
   struct link input, output, blocked, handshakes, ending, all;
@@ -126,6 +129,15 @@ void server_log(struct server *s, const struct conn *c, const char *text, struct
 // --- input.c
 // Processes what has arrived, within a budget. True when more could be done at once.
 bool conn_input(struct conn *c);
+// The next bytes of the stream as the peer sent it, TLS opened, WebSocket frames not: writable,
+// empty when none are there. raw_used gives bytes of its front back.
+struct budget {  // of one call of conn_input
+  u32 bytes, packets;
+  bool blocked;
+};
+struct span raw_slice(struct conn *c, struct budget *b);
+void raw_used(struct conn *c, u32 len);
+void input_blocked(struct conn *c, struct budget *b);  // a shortage
 
 // --- packet.c
 enum packet_use { PACKET_USED, PACKET_BLOCKED };
@@ -142,6 +154,8 @@ enum output_end {
 enum output_end conn_output(struct conn *c);
 // Queues a few bytes of our own (a whole packet) as soon as possible; false when no buffer is left.
 bool conn_send(struct conn *c, struct bytes packet);
+// The same for bytes that are no MQTT: an HTTP answer, a WebSocket control frame.
+bool conn_send_raw(struct conn *c, struct bytes bytes);
 // TLS: an alert, close_notify included; ignored without a buffer.
 void conn_send_alert(struct conn *c, u8 alert);
 void conn_send_key_update(struct conn *c);

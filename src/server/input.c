@@ -12,11 +12,6 @@
 #define INPUT_PACKETS 256u
 #define WAIT_MEMORY_NS (30 * SEC_NS)
 
-struct budget {
-  u32 bytes, packets;
-  bool blocked;
-};
-
 static void wait_not_for_ever(struct conn *c) {
   if (c->state == CONN_OPEN && c->deadline_ns == U64_MAX) {
     c->deadline_ns = c->server->core->now_ns + WAIT_MEMORY_NS;
@@ -24,7 +19,7 @@ static void wait_not_for_ever(struct conn *c) {
   }
 }
 
-static void block(struct conn *c, struct budget *b) {
+void input_blocked(struct conn *c, struct budget *b) {
   b->blocked = true;
   wait_not_for_ever(c);
 }
@@ -69,7 +64,7 @@ static u8 *copy_record(struct conn *c, u32 len, struct budget *b) {
     c->plain_off = 0;  // bytes copied so far
   }
   if (c->record == NULL) {
-    block(c, b);
+    input_blocked(c, b);
     return NULL;
   }
   u32 got = tcp_peek_copy(c->tcp, 0, span_of(c->record + c->plain_off, len - c->plain_off));
@@ -119,20 +114,31 @@ static bool open_record(struct conn *c, struct budget *b) {
 
 // --- slices
 
-static struct bytes next_slice(struct conn *c, struct budget *b) {
+struct span raw_slice(struct conn *c, struct budget *b) {
   if (!c->tls_due) {
-    return span_bytes(tcp_peek(c->tcp));
+    return tcp_peek(c->tcp);
   }
   while (c->plain_len == 0) {
     if (!open_record(c, b)) {
-      return bytes_of(NULL, 0);
+      return span_of(NULL, 0);
     }
   }
-  const u8 *base = c->record != NULL ? c->record : tcp_peek(c->tcp).ptr;
-  return bytes_of(base + c->plain_off, c->plain_len);
+  u8 *base = c->record != NULL ? c->record : tcp_peek(c->tcp).ptr;
+  return span_of(base + c->plain_off, c->plain_len);
+}
+
+static struct bytes next_slice(struct conn *c, struct budget *b) {
+  return span_bytes(c->front != NULL ? front_slice(c, b) : raw_slice(c, b));
 }
 
 static void slice_used(struct conn *c, u32 len) {
+  if (c->front != NULL) {
+    front_used(c, len);
+  }
+  raw_used(c, len);
+}
+
+void raw_used(struct conn *c, u32 len) {
   if (!c->tls_due) {
     if (len > 0) {
       tcp_consume(c->tcp, len);
@@ -172,7 +178,7 @@ static bool header_allowed(struct conn *c, const struct mqtt_header *h) {
 static bool dispatch(struct conn *c, const struct mqtt_header *h, struct bytes packet,
                      struct budget *b) {
   if (conn_packet(c, h, packet) == PACKET_BLOCKED) {
-    block(c, b);
+    input_blocked(c, b);
     return false;
   }
   b->packets -= MIN(b->packets, 1u);
@@ -191,7 +197,7 @@ static bool assemble(struct conn *c, struct budget *b) {
   u32 total = h.header_len + h.remaining_len;
   c->packet = extent_take(&c->server->packets, total);
   if (c->packet == NULL) {
-    block(c, b);
+    input_blocked(c, b);
     return false;
   }
   c->packet_len = total;
@@ -290,8 +296,15 @@ static u32 take_packets(struct conn *c, struct bytes slice, struct budget *b) {
 bool conn_input(struct conn *c) {
   struct budget b = {.bytes = INPUT_BYTES, .packets = INPUT_PACKETS};
   ASSERT(c->tcp != NULL);
+  if (c->state == CONN_PROXY && front_proxy(c) && c->state == CONN_HANDSHAKE) {
+    conn_want_input(c);
+    return false;
+  }
   while ((c->state == CONN_CONNECT || c->state == CONN_OPEN) && b.packets > 0 && !b.blocked) {
     struct bytes slice = next_slice(c, &b);
+    if (c->state == CONN_ENDING) {
+      break;
+    }
     // A packet that is whole but was blocked waits without further bytes.
     bool waiting = c->packet != NULL && c->packet_have == c->packet_len;
     if (slice.len == 0 && !waiting) {

@@ -7,23 +7,31 @@
 #define OUTPUT_BYTES 65536u  // a turn and connection
 #define PIECE_MIN 128u       // less room than this is not worth a segment or a record
 
+// Bytes of a piece that are not the stream's own: a WebSocket frame's head inside a TLS record.
+static u32 head_bytes(const struct conn *c) {
+  return (c->tls != NULL ? TLS_RECORD_HEAD : 0) + (front_frames(c) ? WS_OUT_HEAD_MAX : 0);
+}
+static u32 overhead(const struct conn *c) {
+  return head_bytes(c) + (c->tls != NULL ? TLS_RECORD_TAIL : 0);
+}
+
+// `n` bytes of content stand behind head_bytes: frames and seals them. Returns wire bytes.
+static u32 wrap(struct conn *c, struct span at, u32 n) {
+  u32 tls_head = c->tls != NULL ? TLS_RECORD_HEAD : 0;
+  if (front_frames(c)) {
+    n = front_frame(span_of(at.ptr + tls_head, at.len - tls_head), n);
+  }
+  return c->tls == NULL ? n : tls_seal(c->tls, c->server->ciphers, at, n, TLS_CONTENT_DATA);
+}
+
 // The broker's next bytes at `at`, as they go out. Returns wire bytes; 0 = dry.
 static u32 pull(struct conn *c, struct span at) {
-  u64 now = c->server->core->now_ns;
-  if (c->tls == NULL) {
-    u32 n = broker_pull(c->session, at, now);
-    c->mid_packet = broker_mid_packet(c->session);
-    return n;
-  }
-  ASSERT(at.len > TLS_RECORD_OVERHEAD);
-  struct span content = span_of(at.ptr + TLS_RECORD_HEAD, at.len - TLS_RECORD_OVERHEAD);
-  u32 n = broker_pull(c->session, content, now);
-  if (n == 0) {
-    return 0;
-  }
-  ASSERT(n <= content.len);
+  ASSERT(at.len > overhead(c));
+  struct span content = span_of(at.ptr + head_bytes(c), at.len - overhead(c));
+  u32 n = broker_pull(c->session, content, c->server->core->now_ns);
   c->mid_packet = broker_mid_packet(c->session);
-  return tls_seal(c->tls, c->server->ciphers, at, n, TLS_CONTENT_DATA);
+  ASSERT(n <= content.len);
+  return n == 0 ? 0 : wrap(c, at, n);
 }
 
 // Behind the last queued buffer, or into a fresh one. Returns wire bytes; 0 = dry; U32_MAX = no
@@ -31,7 +39,7 @@ static u32 pull(struct conn *c, struct span at) {
 static u32 put_piece(struct conn *c, u32 room) {
   struct net *net = c->server->core->net;
   struct txbuf *b = tcp_tail(c->tcp);
-  u32 least = PIECE_MIN + TLS_RECORD_OVERHEAD;
+  u32 least = PIECE_MIN + overhead(c);
   if (b != NULL && (u32)b->cap - b->off - b->len >= least) {
     u32 at = (u32)b->off + b->len;
     u32 n = pull(c, span_of(b->data + at, MIN(b->cap - at, room)));
@@ -61,8 +69,8 @@ enum output_end conn_output(struct conn *c) {
   u32 total = 0;
   while (broker_has_output(c->session)) {
     u32 room = tcp_room(c->tcp);
-    u32 least = c->tls != NULL ? PIECE_MIN + TLS_RECORD_OVERHEAD : PIECE_MIN;
-    bool alone = tcp_unacked(c->tcp) == 0 && room > TLS_RECORD_OVERHEAD;  // a tiny window
+    u32 least = PIECE_MIN + overhead(c);
+    bool alone = tcp_unacked(c->tcp) == 0 && room > overhead(c);  // a tiny window
     if (room < least && !alone) {
       return OUTPUT_DRY;  // tcp calls writable
     }
@@ -91,24 +99,36 @@ static struct txbuf *control_buffer(const struct conn *c) {
   return open ? txbuf_take(c->server->core->net, TXBUF_SMALL, TXBUF_CONTROL) : NULL;
 }
 
-bool conn_send(struct conn *c, struct bytes packet) {
-  struct net *net = c->server->core->net;
-  struct txbuf *b = NULL;
-  if (packet.len + TLS_RECORD_OVERHEAD <= TXBUF_SMALL) {
-    b = control_buffer(c);
-  } else if (c->tcp != NULL) {
-    b = txbuf_take(net, TXBUF_LARGE, TXBUF_CONTROL);
+// A buffer for `len` bytes of content and everything around them; NULL when there is none.
+static struct txbuf *buffer_for(const struct conn *c, usize len) {
+  if (len + TLS_RECORD_OVERHEAD + WS_OUT_HEAD_MAX <= TXBUF_SMALL) {
+    return control_buffer(c);
   }
+  ASSERT(len + TLS_RECORD_OVERHEAD + WS_OUT_HEAD_MAX <= TXBUF_LARGE);
+  return c->tcp != NULL ? txbuf_take(c->server->core->net, TXBUF_LARGE, TXBUF_CONTROL) : NULL;
+}
+
+bool conn_send(struct conn *c, struct bytes packet) {
+  struct txbuf *b = buffer_for(c, packet.len);
   if (b == NULL) {
     return false;
   }
-  ASSERT(packet.len + TLS_RECORD_OVERHEAD <= b->cap);
   ASSERT(!c->mid_packet);
-  u32 off = c->tls != NULL ? TLS_RECORD_HEAD : 0;
-  memcpy(b->data + off, packet.ptr, packet.len);
-  b->len = (u16)packet.len;
+  memcpy(b->data + head_bytes(c), packet.ptr, packet.len);
+  b->len = (u16)wrap(c, span_of(b->data, b->cap), (u32)packet.len);
+  tcp_send(c->tcp, b);
+  return true;
+}
+
+bool conn_send_raw(struct conn *c, struct bytes bytes) {
+  struct txbuf *b = buffer_for(c, bytes.len);
+  if (b == NULL) {
+    return false;
+  }
+  memcpy(b->data + (c->tls != NULL ? TLS_RECORD_HEAD : 0), bytes.ptr, bytes.len);
+  b->len = (u16)bytes.len;
   if (c->tls != NULL) {
-    b->len = (u16)tls_seal(c->tls, c->server->ciphers, span_of(b->data, b->cap), (u32)packet.len,
+    b->len = (u16)tls_seal(c->tls, c->server->ciphers, span_of(b->data, b->cap), (u32)bytes.len,
                            TLS_CONTENT_DATA);
   }
   tcp_send(c->tcp, b);

@@ -25,16 +25,25 @@ static void refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason,
   conn_end(c, MQTT_SUCCESS);  // [MQTT-3.2.2-7]: nothing behind a CONNACK with an error
 }
 
+// Of the client's certificate, as we or the load balancer in front verified it.
+static struct bytes common_name(const struct conn *c) {
+  if (c->name != NULL) {
+    return bytes_of(c->name->text, c->name->len);
+  }
+  return c->front != NULL ? bytes_of(c->front->name, c->front->name_len) : bytes_of(NULL, 0);
+}
+
 // Who connects; false: not allowed in by this listener's rules.
 static bool identify(const struct conn *c, const struct mqtt_connect *m, struct bytes packet,
                      struct broker_identity *id) {
   const struct listener_config *l = &c->from->config;
   *id = (struct broker_identity){.qos_max = l->max_qos};
   if (l->identity_as_username) {  // mosquitto: a certificate without a common name is refused
-    if (c->name == NULL || c->name->len == 0) {
+    struct bytes name = common_name(c);
+    if (name.len == 0) {
       return false;
     }
-    id->username = bytes_of(c->name->text, c->name->len);
+    id->username = name;
     id->from_certificate = true;
     return true;
   }

@@ -117,6 +117,7 @@ static void finish(struct conn *c) {
       ASSERT(w.err == ERR_OK);
       (void)conn_send(c, writer_bytes(&w));
     }
+    front_close(c);
     conn_send_alert(c, c->alert);
     tcp_close(c->tcp);
     c->tcp = NULL;
@@ -176,6 +177,7 @@ static bool make_pools(struct server *s, struct carve *carve, const struct serve
                    l->connections) &&
          make_pool(carve, &s->heavies, "handshakes", sizeof(struct heavy), l->handshakes) &&
          make_pool(carve, &s->names, "names", sizeof(struct conn_name), name_count(l)) &&
+         make_pool(carve, &s->fronts, "fronts", sizeof(struct front), MAX(l->fronts, 1u)) &&
          make_pool(carve, &s->record_buffers, "record buffers", TLS_RECORD_MAX, RECORD_BUFFERS);
 }
 

@@ -7,6 +7,7 @@
 
 struct server;
 
+#define SERVER_ORIGINS_MAX 8u
 struct listener_config {
   u16 port;
   struct tls_context *tls;  // NULL = plain
@@ -14,6 +15,11 @@ struct listener_config {
   bool identity_as_username;  // mosquitto's use_identity_as_username: CN of the client certificate
   u32 max_connections;        // 0 = only the pool's limit
   u8 max_qos;
+  bool websockets;  // MQTT inside WebSocket (RFC 6455), behind TLS when `tls` is set
+  struct bytes origins[SERVER_ORIGINS_MAX];  // allowed Origin values; borrowed for ever
+  u32 origin_count;                          // 0 = any
+  u8 proxy;              // 1 or 2: a PROXY header of that version comes first; 0 = none does
+  bool proxy_needs_tls;  // version 2: the balancer must say that the client came by TLS
 };
 
 struct server_limits {
@@ -22,6 +28,7 @@ struct server_limits {
   u32 connect_timeout_ms;
   u32 packet_size_max;  // a larger packet ends its connection (0x95)
   u64 packet_bytes;     // ceiling for packets being assembled, all together
+  u32 fronts;           // connections of listeners with `websockets` or `proxy`
 };
 // Registers its stages with the loop: net_init comes before, net_flush is registered after. Takes
 // core->net and core->broker, which must be there. ERR_NO_MEMORY.

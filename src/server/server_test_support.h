@@ -131,7 +131,10 @@ void txbuf_unref(struct net *net, struct txbuf *b) {
   free(b);
 }
 
-// A server with a plain listener; `memory` for the broker.
+// The one listener of the server under test: a test may change it before start_server.
+static struct listener_config test_listener = {.port = 1883, .allow_anonymous = true, .max_qos = 2};
+
+// A server with that listener; `memory` for the broker.
 static void start_server(u64 memory) {
   static bool once;
   static struct timer timers[4096];
@@ -145,8 +148,8 @@ static void start_server(u64 memory) {
                             .handshakes = 2,
                             .connect_timeout_ms = 10000,
                             .packet_size_max = 200000,
-                            .packet_bytes = 4u << 20};
-  struct listener_config l = {.port = 1883, .allow_anonymous = true, .max_qos = 2};
+                            .packet_bytes = 4u << 20,
+                            .fronts = 64};
   carve_init(&carve);
   broker_limits_default(&b, memory);
   b.packet_size_max = s.packet_size_max;
@@ -156,7 +159,8 @@ static void start_server(u64 memory) {
     abort();
   }
   loop_stage(&core, "broker", broker_stage, core.broker);
-  if (server_init(&core, &carve, &s) != ERR_OK || server_listen(core.server, &l) != ERR_OK) {
+  if (server_init(&core, &carve, &s) != ERR_OK ||
+      server_listen(core.server, &test_listener) != ERR_OK) {
     abort();
   }
 }
