@@ -78,7 +78,19 @@ static void check_listener(struct parser *p, struct config_listener *l) {
     problem(p, CONFIG_ERROR, "listener %u has require_certificate but no cafile to judge by",
             l->port);
   }
-  if (l->use_identity_as_username && !l->require_certificate) {
+  if (l->proxy_needs_tls && l->proxy != 2) {
+    problem(p, CONFIG_ERROR,
+            "listener %u has proxy_protocol_v2_require_tls without "
+            "enable_proxy_protocol 2",
+            l->port);
+  }
+  if (l->origin_count > 0 && !l->websockets) {
+    problem(p, CONFIG_WARNING, "listener %u has websockets_origin, but no protocol websockets",
+            l->port);
+  }
+  // A load balancer that ends TLS hands the certificate's name over in its header.
+  bool named_by_proxy = l->proxy == 2 && l->proxy_needs_tls;
+  if (l->use_identity_as_username && !l->require_certificate && !named_by_proxy) {
     problem(p, CONFIG_ERROR,
             "listener %u has use_identity_as_username without require_certificate true", l->port);
   }

@@ -8,6 +8,7 @@
 #define CONFIG_LISTENERS_MAX 16u
 #define CONFIG_NETWORKS_MAX 4u
 #define CONFIG_PROBLEMS_MAX 64u
+#define CONFIG_ORIGINS_MAX 8u
 
 struct config_file {  // a file of the bundle
   struct bytes data;  // borrowed from the bundle; empty = not set
@@ -27,6 +28,11 @@ struct config_listener {
   bool require_certificate, use_identity_as_username;
   u32 max_connections;  // 0 = no limit of its own
   u8 max_qos;
+  bool websockets;
+  struct bytes origin[CONFIG_ORIGINS_MAX];  // allowed to browsers; borrowed; none = all
+  u32 origin_count;
+  u8 proxy;  // version of the PROXY header that comes first; 0 = none
+  bool proxy_needs_tls;
 };
 struct config_network {
   bool dhcp;

@@ -7,7 +7,7 @@
 
 #define NEAR 4u  // words that differ in as many places do not resemble each other
 
-static const struct keyword *const tables[] = {keywords_listener, keywords_broker,
+static const struct keyword *const tables[] = {keywords_listener, keywords_front, keywords_broker,
                                                keywords_security, keywords_system};
 
 const struct keyword *keyword_find(struct bytes word) {

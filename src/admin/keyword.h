@@ -60,6 +60,7 @@ struct keyword {
 
 // The parts of the table.
 extern const struct keyword keywords_listener[];  // keyword_listener.c
+extern const struct keyword keywords_front[];     // keyword_front.c: WebSocket, PROXY protocol
 extern const struct keyword keywords_broker[];    // keyword_broker.c: limits, sessions, storage
 extern const struct keyword keywords_security[];  // keyword_security.c: who may come in
 extern const struct keyword keywords_system[];    // keyword_system.c: network, logs, process

@@ -47,13 +47,6 @@ static void on_max_connections(struct parser *p, void *field) {
   }
 }
 
-static void on_protocol(struct parser *p, void *field) {
-  (void)field;
-  if (!bytes_equal_str(value_of(p), "mqtt")) {
-    problem(p, CONFIG_ERROR, "only `protocol mqtt` is served; websockets are not supported yet");
-  }
-}
-
 #define OPENS "ignoring it would let in whom you keep out"
 #define BREAKS "ignoring it would break what you rely on"
 #define OWN_TLS "urMQTT speaks TLS 1.3 with its own choice of ciphers"
@@ -69,7 +62,6 @@ const struct keyword keywords_listener[] = {
     {"max_connections",
      BY(SCOPE_LISTENER, struct config_listener, max_connections, on_max_connections)},
     {"max_qos", IN_LISTENER(max_qos), .most = 2},
-    {"protocol", .take = on_protocol},
     {"tls_version", .fate = FATE_IGNORED, .why = OWN_TLS},
     {"ciphers", .fate = FATE_IGNORED, .why = OWN_TLS},
     {"ciphers_tls1.3", .fate = FATE_IGNORED, .why = OWN_TLS},
@@ -79,12 +71,10 @@ const struct keyword keywords_listener[] = {
     {"websockets_log_level", .fate = FATE_IGNORED, .why = "urMQTT logs to its console"},
     {"bind_interface", .fate = FATE_REFUSED, .why = OPENS},
     {"accept_protocol_versions", .fate = FATE_REFUSED, .why = OPENS},
-    {"websockets_origin", .fate = FATE_REFUSED, .why = OPENS},
     {"psk_hint", .fate = FATE_REFUSED, .why = OPENS},
     {"disable_client_cert_date_checks", .fate = FATE_REFUSED, .why = BREAKS},
     {"mount_point", .fate = FATE_REFUSED, .why = BREAKS},
     {"max_topic_alias_broker", .fate = FATE_REFUSED, .why = BREAKS},
-    {"enable_proxy_protocol", .fate = FATE_REFUSED, .why = BREAKS},
     {"http_dir", .fate = FATE_REFUSED, .why = BREAKS},
     {"capath", .fate = FATE_REFUSED,
      .why = "put the certificates into one file and name it with cafile"},

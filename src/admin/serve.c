@@ -6,6 +6,7 @@
 
 #define SEC_NS 1000000000ull
 #define BUNDLES_MAX 8u
+#define FRONT_BYTES 512u  // of a connection by WebSocket or PROXY, red zones and rounding included
 
 void say(const char *format, ...) {
   char line[512];
@@ -83,12 +84,24 @@ void serve_limits(const struct config *c, struct limits *l) {
   b->v4_expiry_s =
       c->persistent_client_expiration_s != 0 ? c->persistent_client_expiration_s : U32_MAX;
   l->server.packet_size_max = b->packet_size_max;
+  for (u32 i = 0; i < c->listener_count; i++) {
+    if (c->listener[i].websockets || c->listener[i].proxy != 0) {
+      l->server.fronts = MIN(l->server.connections, (u32)(l->memory_len / 64 / FRONT_BYTES));
+    }
+  }
 }
 
 // --- TLS
 
 static bool has_tls(const struct config_listener *l) {
   return l->certfile.data.len > 0 || l->keyfile.data.len > 0;
+}
+
+static const char *scheme(const struct config_listener *l) {
+  if (l->websockets) {
+    return has_tls(l) ? "wss" : "ws";
+  }
+  return has_tls(l) ? "mqtts" : "mqtt";
 }
 
 static void print_context(const struct config_listener *l, const struct tls_context *t) {
@@ -136,7 +149,13 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
                                      .allow_anonymous = l->security.allow_anonymous,
                                      .identity_as_username = l->use_identity_as_username,
                                      .max_connections = l->max_connections,
-                                     .max_qos = l->max_qos};
+                                     .max_qos = l->max_qos,
+                                     .websockets = l->websockets,
+                                     .origin_count = l->origin_count,
+                                     .proxy = l->proxy,
+                                     .proxy_needs_tls = l->proxy_needs_tls};
+    static_assert(sizeof config.origins == sizeof l->origin, "one list");
+    memcpy(config.origins, l->origin, sizeof config.origins);
     config.tls = has_tls(l) ? make_context(l, ticket_key) : NULL;
     if (has_tls(l) && config.tls == NULL) {
       good = false;
@@ -148,7 +167,7 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
         say("listener %u: error: %s", l->port, err_name(e));
         good = false;
       } else {
-        say("ready: %s on 0.0.0.0:%u%s", has_tls(l) ? "mqtts" : "mqtt", l->port,
+        say("ready: %s on 0.0.0.0:%u%s", scheme(l), l->port,
             l->require_certificate ? " (client certificate required)" : "");
       }
     }

@@ -94,7 +94,8 @@ def test_good(bundle):
     (8, "max_packet_size 19", "from 20"),
     (8, "listener 8883", "line 2"),
     (8, "persistent_client_expiration 5", "h d w m y"),
-    (8, "protocol websockets", "websockets"),
+    (8, "protocol amqp", "mqtt or websockets"),
+    (8, "enable_proxy_protocol 3", "from 1 to 2"),
 ])
 def test_mistake_is_named(bundle, line, wrong, reason):
     lines = GOOD.splitlines()
