@@ -124,7 +124,8 @@ static struct tls_context *make_context(const struct config_listener *l, const u
                          .ca = l->cafile.data,
                          .crl = l->crlfile.data,
                          .require_certificate = l->require_certificate,
-                         .tickets = true};
+                         .tickets = true,
+                         .cached_chains = 4096};
   struct tls_problem problem = {.line = 0};
   memcpy(t.ticket_key, ticket_key, sizeof t.ticket_key);
   struct tls_context *context = tls_context_new(&t, &now, &problem);

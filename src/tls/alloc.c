@@ -119,12 +119,14 @@ static u32 find(const struct alloc *a, u32 size) {
 
 void *alloc_take(struct alloc *a, usize len) {
   if (len > a->len || a->fail_after == 0) {
+    a->refused++;
     return NULL;
   }
   a->fail_after -= a->fail_after != U32_MAX;
   u32 size = MAX(MIN_BLOCK, ALIGN_UP((u32)len + HEAD + POOL_REDZONE, 16u));
   u32 off = find(a, size);
   if (off == 0) {
+    a->refused++;
     return NULL;
   }
   u32 have = size_at(a, off);

@@ -23,6 +23,7 @@ struct alloc {
   u32 peak;                     // highest `used`
   u32 count;                    // taken blocks
   u32 high;                     // bytes from `base` that were ever taken: alloc_fini wipes these
+  u32 refused;                  // requests that got nothing
   u32 fail_after;               // tests: this many more allocations succeed; U32_MAX = no limit
   u64 classes;                  // bit c: list c is not empty
   u32 head[ALLOC_CLASS_COUNT];  // offset of the first free block of a class; 0 = none

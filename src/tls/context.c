@@ -8,9 +8,12 @@
 #include "tls/context.h"
 
 #include <openssl/err.h>
+#include <openssl/mem.h>
+#include <openssl/pool.h>
 #include <openssl/sha.h>
 
 #include "base/fmt.h"
+#include "tls/chain.h"
 #include "tls/handshake.h"
 #include "tls/memory.h"
 #include "tls/verify.h"
@@ -61,9 +64,10 @@ static bool set_options(struct tls_context *c, const struct tls_config *config) 
     SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
   }
   if (config->require_certificate) {
-    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    SSL_CTX_set_custom_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
+                              verify_client);
   }
-  X509_VERIFY_PARAM_set_flags(SSL_CTX_get0_param(ssl), X509_V_FLAG_NO_CHECK_TIME);
+  handshake_callbacks(ssl);
   return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) &&
          SSL_CTX_set_max_proto_version(ssl, TLS1_3_VERSION) &&
          SSL_CTX_set1_groups(ssl, groups, ARRAY_COUNT(groups)) &&
@@ -71,12 +75,32 @@ static bool set_options(struct tls_context *c, const struct tls_config *config) 
          SSL_CTX_set_tlsext_ticket_keys(ssl, config->ticket_key, TLS_TICKET_KEY_BYTES) &&
          SSL_CTX_set_verify_algorithm_prefs(ssl, verify_algorithms,
                                             ARRAY_COUNT(verify_algorithms)) &&
-         handshake_callbacks(ssl);
+         X509_STORE_set_flags(c->store, X509_V_FLAG_NO_CHECK_TIME);
+}
+
+// Up to a quarter of what is left of the heap: contexts that come later need room too. Without
+// memory every chain is judged anew.
+static void make_chain_cache(struct tls_context *c, u32 wanted) {
+  const struct alloc *heap = memory_heap();
+  u32 entries = 4;
+  while (entries < MIN(wanted, 65536u) &&
+         chain_cache_bytes(2 * entries) <= (heap->len - heap->used) / 4) {
+    entries *= 2;
+  }
+  if (wanted == 0 || chain_cache_bytes(entries) > (heap->len - heap->used) / 4) {
+    return;
+  }
+  void *memory = OPENSSL_malloc(chain_cache_bytes(entries));
+  if (memory != NULL) {
+    c->chains = chain_cache_init(span_of(memory, chain_cache_bytes(entries)), entries);
+  }
 }
 
 static bool fill(struct tls_context *c, const struct tls_config *config, struct loader *l) {
-  c->ssl = SSL_CTX_new(TLS_method());
-  if (c->ssl == NULL || !set_options(c, config)) {
+  // The library's method without X.509 objects: a chain that is remembered is never parsed.
+  c->ssl = SSL_CTX_new(TLS_with_buffers_method());
+  c->store = X509_STORE_new();
+  if (c->ssl == NULL || c->store == NULL || !set_options(c, config)) {
     return loader_fail(l, 0, "no memory left for TLS settings");
   }
   bool ok = load_certificate(l, config->certificate) && load_key(l, config->key) &&
@@ -84,8 +108,14 @@ static bool fill(struct tls_context *c, const struct tls_config *config, struct 
   if (!ok) {
     return false;
   }
-  return (set_signing(c->ssl, c->key) && set_session_context(c)) ||
-         loader_fail(l, 0, "no memory left for TLS settings");
+  ok =
+      SSL_CTX_set_chain_and_key(c->ssl, l->sent, l->sent_count, NULL, &handshake_key_method) == 1 &&
+      set_signing(c->ssl, c->key) && set_session_context(c);
+  if (!ok) {
+    return loader_fail(l, 0, "no memory left for TLS settings");
+  }
+  make_chain_cache(c, config->require_certificate ? config->cached_chains : 0);
+  return true;
 }
 
 struct tls_context *tls_context_new(const struct tls_config *config, const struct tls_time *now,
@@ -104,6 +134,9 @@ struct tls_context *tls_context_new(const struct tls_config *config, const struc
   c->info.crl_next_update_s = U64_MAX;
   bool ok = fill(c, config, &l);
   X509_free(l.leaf);
+  for (u32 i = 0; i < l.sent_count; i++) {
+    CRYPTO_BUFFER_free(l.sent[i]);
+  }
   ERR_clear_error();
   ASSERT(ok == (problem->input == TLS_INPUT_NONE));
   if (!ok) {
@@ -129,6 +162,8 @@ void tls_context_unref(struct tls_context *context) {
     return;
   }
   SSL_CTX_free(context->ssl);
+  X509_STORE_free(context->store);
+  OPENSSL_free(context->chains);  // wiped by the allocator, as everything freed
   EVP_PKEY_free(context->key);
   for (u32 i = 0; i < context->anchor_count; i++) {
     X509_free(context->anchors[i].cert);
@@ -140,7 +175,11 @@ void tls_context_unref(struct tls_context *context) {
 }
 
 void tls_context_info(const struct tls_context *context, struct tls_context_info *out) {
+  struct chain_stats s = chain_cache_stats(context->chains);
   *out = context->info;
+  out->chains_kept = s.entries;
+  out->chain_hits = s.hits;
+  out->chain_misses = s.misses;
 }
 
 enum tls_reason tls_recheck(const struct tls_context *context, const struct tls_record *record,

@@ -22,13 +22,16 @@ struct anchor {
 };
 #define CONTEXT_ANCHOR_MAX 256u
 #define CONTEXT_CRL_MAX 256u
+#define CONTEXT_CHAIN_MAX 8u
 
 struct tls_context {
   u32 refs;
   bool require_certificate;
   bool alpn_mqtt;
   SSL_CTX *ssl;
+  X509_STORE *store;  // the anchors, as the library wants them
   EVP_PKEY *key;
+  struct chain_cache *chains;  // NULL: none
   struct anchor *anchors;
   u32 anchor_count;
   struct crl_source *crls;
@@ -45,8 +48,10 @@ struct loader {
   struct tls_problem *problem;
   enum tls_input input;
   struct bytes text;
-  X509 *leaf;  // server certificate, once read
-  u32 count;   // blocks used so far
+  X509 *leaf;                              // server certificate, once read
+  CRYPTO_BUFFER *sent[CONTEXT_CHAIN_MAX];  // what we present: leaf and intermediates
+  u32 sent_count;
+  u32 count;  // blocks used so far
 };
 // Sets the problem (the first one counts) and returns false.
 bool loader_fail(struct loader *l, u32 line, const char *format, ...) PRINTF_LIKE(3, 4);

@@ -45,6 +45,7 @@ struct tls_handshake {
   struct tls_failure failure;
   u8 alert_override;  // replaces the alert of a plaintext alert record; 0 = none
   struct tls_certificate_id client;
+  struct tls_identity identity;  // names of the client, once it is judged
 };
 
 const struct tls_context *handshake_context(const struct tls_handshake *hs) {
@@ -55,6 +56,9 @@ const struct tls_time *handshake_time(const struct tls_handshake *hs) {
 }
 struct tls_certificate_id *handshake_client_id(struct tls_handshake *hs) {
   return &hs->client;
+}
+struct tls_identity *handshake_identity(struct tls_handshake *hs) {
+  return &hs->identity;
 }
 void handshake_note_reason(struct tls_handshake *hs, enum tls_reason reason) {
   ASSERT(reason != TLS_REASON_NONE);
@@ -217,16 +221,14 @@ static enum ssl_private_key_result_t on_complete(SSL *ssl, u8 *out, usize *out_l
   return ssl_private_key_failure;  // on_sign never defers
 }
 
-bool handshake_callbacks(SSL_CTX *ssl) {
-  static const SSL_PRIVATE_KEY_METHOD key_method = {
-      .sign = on_sign, .decrypt = on_decrypt, .complete = on_complete};
+const SSL_PRIVATE_KEY_METHOD handshake_key_method = {
+    .sign = on_sign, .decrypt = on_decrypt, .complete = on_complete};
+
+void handshake_callbacks(SSL_CTX *ssl) {
   SSL_CTX_set_current_time_cb(ssl, on_time);
   SSL_CTX_set_info_callback(ssl, on_info);
   SSL_CTX_set_select_certificate_cb(ssl, on_client_hello);
   SSL_CTX_set_alpn_select_cb(ssl, on_alpn, NULL);
-  SSL_CTX_set_cert_verify_callback(ssl, verify_chain, NULL);
-  SSL_CTX_set_private_key_method(ssl, &key_method);
-  return SSL_get_ex_data_X509_STORE_CTX_idx() >= 0;
 }
 
 // --- Life
@@ -324,16 +326,11 @@ static bool judge_resumed(struct tls_handshake *hs) {
   if (!SSL_session_reused(hs->ssl)) {
     return true;
   }
-  STACK_OF(X509) *chain = SSL_get_peer_full_cert_chain(hs->ssl);
-  if (chain == NULL || sk_X509_num(chain) == 0) {
-    return !hs->context->require_certificate;
-  }
-  enum tls_reason reason = verify_again(hs->context, chain, &hs->now, &hs->client);
-  if (reason == TLS_REASON_NONE) {
+  u8 alert = TLS_ALERT_INTERNAL_ERROR;
+  if (verify_resumed(hs->ssl, &alert) == TLS_REASON_NONE) {
     return true;
   }
-  handshake_note_reason(hs, reason);
-  SSL_send_fatal_alert(hs->ssl, verify_alert(reason));
+  SSL_send_fatal_alert(hs->ssl, alert);
   return false;
 }
 
@@ -416,7 +413,8 @@ void tls_handshake_finish(struct tls_handshake *hs, struct tls_record *record,
   take_direction(&record->read, read, len, SSL_get_read_sequence(hs->ssl));
   take_direction(&record->write, write, len, SSL_get_write_sequence(hs->ssl));
   if (identity != NULL) {
-    identity_fill(identity, hs->ssl);
+    *identity = hs->identity;
+    identity_session(identity, hs->ssl);
   }
   memory_leave();
   tls_record_start(record);

@@ -6,10 +6,13 @@
 const struct tls_context *handshake_context(const struct tls_handshake *hs);
 const struct tls_time *handshake_time(const struct tls_handshake *hs);
 struct tls_certificate_id *handshake_client_id(struct tls_handshake *hs);
+struct tls_identity *handshake_identity(struct tls_handshake *hs);
 // The first reason noted is the one reported.
 void handshake_note_reason(struct tls_handshake *hs, enum tls_reason reason);
-// Sets the library's callbacks on a new context; false when memory is short.
-bool handshake_callbacks(SSL_CTX *ssl);
+// Sets the library's callbacks on a new context.
+void handshake_callbacks(SSL_CTX *ssl);
+// Signs with the context's key.
+extern const SSL_PRIVATE_KEY_METHOD handshake_key_method;
 
 // For tests and the benchmark: bytes of the arena used at the peak, and a fault by counter (this
 // many more allocations succeed).

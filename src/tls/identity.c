@@ -63,22 +63,20 @@ static void fill_alternative(struct tls_identity *out, struct writer *w, const X
   GENERAL_NAMES_free(names);
 }
 
-void identity_fill(struct tls_identity *out, const SSL *ssl) {
-  *out = (struct tls_identity){.resumed = SSL_session_reused(ssl) == 1};
+void identity_names(struct tls_identity *out, X509 *leaf) {
+  *out = (struct tls_identity){.has_certificate = true};
+  struct writer w = writer_init(span_of(out->text, sizeof out->text));
+  fill_common_name(out, &w, X509_get_subject_name(leaf));
+  fill_subject(out, &w, X509_get_subject_name(leaf));
+  fill_alternative(out, &w, leaf);
+}
+
+void identity_session(struct tls_identity *out, const SSL *ssl) {
+  out->resumed = SSL_session_reused(ssl) == 1;
   out->cipher_suite = (u16)SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(ssl));
   out->group = SSL_get_curve_id(ssl);
   const u8 *alpn = NULL;
   unsigned alpn_len = 0;
   SSL_get0_alpn_selected(ssl, &alpn, &alpn_len);
   out->alpn_mqtt = bytes_equal_str(bytes_of(alpn, alpn_len), "mqtt");
-  STACK_OF(X509) *chain = SSL_get_peer_full_cert_chain(ssl);
-  if (chain == NULL || sk_X509_num(chain) == 0) {
-    return;
-  }
-  out->has_certificate = true;
-  struct writer w = writer_init(span_of(out->text, sizeof out->text));
-  X509 *leaf = sk_X509_value(chain, 0);
-  fill_common_name(out, &w, X509_get_subject_name(leaf));
-  fill_subject(out, &w, X509_get_subject_name(leaf));
-  fill_alternative(out, &w, leaf);
 }

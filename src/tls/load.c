@@ -14,6 +14,7 @@
 #include <openssl/ec_key.h>
 #include <openssl/err.h>
 #include <openssl/mem.h>
+#include <openssl/pool.h>
 #include <openssl/rsa.h>
 #include <openssl/sha.h>
 #include <openssl/x509v3.h>
@@ -124,16 +125,21 @@ static bool use_certificate(struct loader *l, const struct pem_block *block, str
   struct tls_context *c = l->context;
   bool ok = check_dates(l, block->line, "server certificate", cert);
   if (ok && l->count == 0) {
-    ok = SSL_CTX_use_certificate(c->ssl, cert) == 1;
     c->info.certificate_not_after_s = cert_time(X509_get0_notAfter(cert));
     l->leaf = cert;
     X509_up_ref(cert);
-  } else if (ok) {
-    ok = SSL_CTX_add1_chain_cert(c->ssl, cert) == 1;
   }
   X509_free(cert);
+  if (ok && l->count == CONTEXT_CHAIN_MAX) {
+    return loader_fail(l, block->line, "more than %u certificates", CONTEXT_CHAIN_MAX);
+  }
   l->count++;
-  return ok || loader_fail(l, block->line, "no memory left for TLS settings");
+  CRYPTO_BUFFER *sent = ok ? CRYPTO_BUFFER_new(der.ptr, der.len, NULL) : NULL;
+  if (sent == NULL) {
+    return loader_fail(l, block->line, "no memory left for TLS settings");
+  }
+  l->sent[l->sent_count++] = sent;
+  return true;
 }
 
 bool load_certificate(struct loader *l, struct bytes text) {
@@ -273,7 +279,7 @@ static bool use_ca(struct loader *l, const struct pem_block *block, struct bytes
   if (!check_dates(l, block->line, "CA", cert)) {
     return false;
   }
-  return X509_STORE_add_cert(SSL_CTX_get_cert_store(c->ssl), cert) == 1 ||
+  return X509_STORE_add_cert(c->store, cert) == 1 ||
          loader_fail(l, block->line, "no memory left for TLS settings");
 }
 

@@ -17,7 +17,6 @@
 #include <openssl/err.h>
 #include <openssl/nid.h>
 #include <openssl/rand.h>
-#include <openssl/ssl.h>
 
 #include "tls/tls.h"
 
@@ -45,6 +44,11 @@ void memory_enter(struct alloc *a) {
 void memory_leave(void) {
   ASSERT(arena != NULL);
   arena = NULL;
+}
+
+u32 memory_refused(void) {
+  ASSERT(arena != NULL);
+  return arena->refused;
 }
 
 struct alloc *memory_heap(void) {
@@ -94,8 +98,6 @@ void tls_init(struct span memory, void (*random)(struct span out)) {
     const EC_GROUP *group = EC_GROUP_new_by_curve_name(curves[i]);
     ASSERT(group != NULL);
   }
-  int index = SSL_get_ex_data_X509_STORE_CTX_idx();
-  ASSERT(index >= 0);
   ERR_clear_error();
 }
 

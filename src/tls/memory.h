@@ -11,5 +11,8 @@
 void memory_init(struct span heap);
 void memory_enter(struct alloc *arena);
 void memory_leave(void);
+// How often the current handshake's arena had nothing left: an answer of the library that came
+// after it may be wrong.
+u32 memory_refused(void);
 // The heap of contexts, for their own structures.
 struct alloc *memory_heap(void);

@@ -8,8 +8,9 @@
 // I1  No socket, no clock: bytes come in and go out in slices, time is a parameter.
 // I2  Everything a handshake allocates lies in the arena its caller gave, which is wiped by
 //     tls_handshake_finish or tls_handshake_abort. Contexts live in the heap given to tls_init.
-// I3  A context never changes after tls_context_new: a reload makes a new one and drops the old
-//     one's reference; handshakes under way keep theirs.
+// I3  A context never changes after tls_context_new, but for what it remembers of clients
+//     (tls/chain.h): a reload makes a new one and drops the old one's reference; handshakes under
+//     way keep theirs.
 // I4  A resumed client is judged again: dates, revocation and the set of CAs (a ticket made under
 //     another set of CAs is not accepted and a full handshake follows).
 //
@@ -83,6 +84,7 @@ struct tls_config {
   bool require_certificate;  // mosquitto's require_certificate
   bool alpn_mqtt;            // refuse a client that does not offer ALPN "mqtt" (alert 120)
   bool tickets;              // session resumption
+  u32 cached_chains;         // client chains remembered after they were found good; 0 = none
   u8 ticket_key[TLS_TICKET_KEY_BYTES];  // secret; the same on all contexts that shall resume
                                         // each other's sessions
 };
@@ -117,6 +119,9 @@ struct tls_context_info {
   u64 crl_next_update_s;        // the earliest; U64_MAX without a CRL or such a date
   u32 ca_count;
   u32 revoked_count;
+  u32 chains_kept;    // most client chains that are remembered
+  u64 chain_hits;     // chains that were known
+  u64 chain_misses;   // and those that were judged from the start
   char key_type[16];  // "P-256", "Ed25519", "RSA-2048" ...
 };
 void tls_context_info(const struct tls_context *context, struct tls_context_info *out);

@@ -72,6 +72,7 @@ static inline struct bytes test_file(const char *name) {
 struct test_server {
   const char *certificate, *key, *ca, *crl;
   bool open, alpn, no_tickets;  // open: no client certificate required
+  u32 chains;                   // remembered; 0: each is judged anew
 };
 
 static inline struct tls_context *test_context(struct test_server s) {
@@ -82,6 +83,7 @@ static inline struct tls_context *test_context(struct test_server s) {
       .require_certificate = !s.open,
       .alpn_mqtt = s.alpn,
       .tickets = !s.no_tickets,
+      .cached_chains = s.chains,
   };
   if (s.crl != NULL) {
     config.crl = test_file(s.crl);

@@ -7,16 +7,72 @@
 // chain in its ticket without any check by the library.
 //
 // I1  The leaf and every intermediate are judged; a configured CA itself was judged when it was
-// loaded. I2  With CRLs configured, a leaf whose issuer has none is refused, and so is one whose
-// issuer's CRL
-//     is past its nextUpdate: as mosquitto does.
+//     loaded.
+// I2  With CRLs configured, a leaf whose issuer has none is refused, and so is one whose issuer's
+//     CRL is past its nextUpdate: as mosquitto does.
+// I3  A chain found in the cache skips what cannot have changed (judge_path); dates and revocation
+//     go through the same function as for a chain that is new (judge_fact). CertificateVerify is
+//     the library's, with the key in the presented leaf, and happens either way.
 #include "tls/verify.h"
 
 #include <openssl/err.h>
 #include <openssl/evp.h>
+#include <openssl/pool.h>
 #include <openssl/x509v3.h>
 
 #include "tls/handshake.h"
+#include "tls/identity.h"
+#include "tls/memory.h"
+
+struct verdict {
+  enum tls_reason reason;
+  u8 alert;
+};
+
+// --- What may differ from one handshake to the next
+
+static enum tls_reason judge_dates(const struct cert_fact *f, const struct tls_time *now) {
+  if (f->not_after_s < now->lower_unix_s) {
+    return TLS_REASON_EXPIRED;
+  }
+  return now->trusted && f->not_before_s > now->unix_s ? TLS_REASON_NOT_YET_VALID : TLS_REASON_NONE;
+}
+
+static enum tls_reason judge_crl(const struct tls_context *c, const u8 issuer[CERT_NAME_HASH],
+                                 const struct tls_time *now) {
+  if (c->crl_count == 0) {
+    return TLS_REASON_NONE;
+  }
+  const struct crl_source *crl = context_crl(c, issuer);
+  if (crl == NULL) {
+    return TLS_REASON_NO_CRL;
+  }
+  return crl->next_update_s < now->lower_unix_s ? TLS_REASON_CRL_EXPIRED : TLS_REASON_NONE;
+}
+
+static enum tls_reason judge_fact(const struct tls_context *c, const struct cert_fact *f, bool leaf,
+                                  const struct tls_time *now) {
+  enum tls_reason reason = judge_dates(f, now);
+  if (reason == TLS_REASON_NONE && context_is_revoked(c, f->issuer, f->serial)) {
+    reason = TLS_REASON_REVOKED;
+  }
+  return reason == TLS_REASON_NONE && leaf ? judge_crl(c, f->issuer, now) : reason;
+}
+
+static enum tls_reason judge_facts(const struct tls_context *c, const struct chain_facts *facts,
+                                   const struct tls_time *now) {
+  ASSERT(facts->count > 0);
+  ASSERT(facts->count <= CHAIN_CERTS);
+  for (u32 i = 0; i < facts->count; i++) {
+    enum tls_reason reason = judge_fact(c, &facts->cert[i], i == 0, now);
+    if (reason != TLS_REASON_NONE) {
+      return reason;
+    }
+  }
+  return TLS_REASON_NONE;
+}
+
+// --- What a chain says
 
 // The configured CA that issued this certificate, by name and key identifier; of several with one
 // name (a CA that changed its key) the one that fits.
@@ -50,28 +106,6 @@ static const struct anchor *issuer_of(const struct tls_context *c, STACK_OF(X509
   return NULL;
 }
 
-static enum tls_reason judge_dates(const X509 *cert, const struct tls_time *now) {
-  if (cert_time(X509_get0_notAfter(cert)) < now->lower_unix_s) {
-    return TLS_REASON_EXPIRED;
-  }
-  if (now->trusted && cert_time(X509_get0_notBefore(cert)) > now->unix_s) {
-    return TLS_REASON_NOT_YET_VALID;
-  }
-  return TLS_REASON_NONE;
-}
-
-static enum tls_reason judge_crl(const struct tls_context *c, const u8 issuer[CERT_NAME_HASH],
-                                 const struct tls_time *now) {
-  if (c->crl_count == 0) {
-    return TLS_REASON_NONE;
-  }
-  const struct crl_source *crl = context_crl(c, issuer);
-  if (crl == NULL) {
-    return TLS_REASON_NO_CRL;
-  }
-  return crl->next_update_s < now->lower_unix_s ? TLS_REASON_CRL_EXPIRED : TLS_REASON_NONE;
-}
-
 static bool is_anchor(const struct tls_context *c, X509 *cert) {
   for (u32 i = 0; i < c->anchor_count; i++) {
     if (X509_cmp(c->anchors[i].cert, cert) == 0) {
@@ -81,40 +115,33 @@ static bool is_anchor(const struct tls_context *c, X509 *cert) {
   return false;
 }
 
-enum tls_reason verify_again(const struct tls_context *c, STACK_OF(X509) * chain,
-                             const struct tls_time *now, struct tls_certificate_id *id) {
-  *id = (struct tls_certificate_id){.present = 1};
-  usize count = sk_X509_num(chain);
-  ASSERT(count > 0);
+// Reads and judges every certificate below the configured CA; the facts are kept as far as there is
+// room for them.
+static enum tls_reason judge_chain(const struct tls_context *c, STACK_OF(X509) * chain,
+                                   const struct tls_time *now, struct chain_facts *facts) {
+  *facts = (struct chain_facts){0};
   bool anchored = false;
-  for (usize i = 0; i < count; i++) {
+  for (usize i = 0; i < sk_X509_num(chain); i++) {
     X509 *cert = sk_X509_value(chain, i);
     if (i > 0 && is_anchor(c, cert)) {
       break;
     }
-    u8 issuer[CERT_NAME_HASH];
-    u8 serial[CERT_SERIAL];
-    const struct anchor *anchor = issuer_of(c, chain, i, issuer);
-    if (!cert_serial(serial, X509_get0_serialNumber(cert))) {
+    struct cert_fact f = {.not_before_s = cert_time(X509_get0_notBefore(cert)),
+                          .not_after_s = cert_time(X509_get0_notAfter(cert))};
+    const struct anchor *anchor = issuer_of(c, chain, i, f.issuer);
+    if (!cert_serial(f.serial, X509_get0_serialNumber(cert))) {
       return TLS_REASON_BAD_CERTIFICATE;
     }
-    enum tls_reason reason = judge_dates(cert, now);
-    if (reason == TLS_REASON_NONE && context_is_revoked(c, issuer, serial)) {
-      reason = TLS_REASON_REVOKED;
-    }
-    if (reason == TLS_REASON_NONE && i == 0) {
-      reason = judge_crl(c, issuer, now);
-    }
+    enum tls_reason reason = judge_fact(c, &f, i == 0, now);
     if (reason != TLS_REASON_NONE) {
       return reason;
     }
-    if (i == 0) {
-      memcpy(id->issuer, issuer, sizeof id->issuer);
-      memcpy(id->serial, serial, sizeof id->serial);
-      id->not_after_s = cert_time(X509_get0_notAfter(cert));
+    if (i < CHAIN_CERTS) {
+      facts->cert[i] = f;
     }
+    facts->count++;
     if (anchor != NULL && !anchored) {
-      memcpy(id->anchor, anchor->fingerprint, sizeof id->anchor);
+      memcpy(facts->anchor, anchor->fingerprint, sizeof facts->anchor);
       anchored = true;
     }
   }
@@ -166,33 +193,117 @@ static enum tls_reason reason_of(int error) {
   }
 }
 
-int verify_chain(X509_STORE_CTX *store, void *arg) {
-  (void)arg;
-  SSL *ssl = X509_STORE_CTX_get_ex_data(store, SSL_get_ex_data_X509_STORE_CTX_idx());
-  struct tls_handshake *hs = SSL_get_app_data(ssl);
-  const struct tls_context *c = handshake_context(hs);
-  if (X509_verify_cert(store) != 1) {
-    int error = X509_STORE_CTX_get_error(store);
-    ASSERT(error != X509_V_OK || ERR_peek_error() != 0);
-    handshake_note_reason(hs, reason_of(error));
-    if (error == X509_V_OK) {
-      X509_STORE_CTX_set_error(store, X509_V_ERR_OUT_OF_MEM);
-    }
-    return 0;
-  }
-  STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(store);
-  enum tls_reason reason = judge_algorithms(c, chain);
-  if (reason == TLS_REASON_NONE) {
-    reason = verify_again(c, chain, handshake_time(hs), handshake_client_id(hs));
-  }
-  if (reason != TLS_REASON_NONE) {
-    handshake_note_reason(hs, reason);
-    X509_STORE_CTX_set_error(store, error_of(reason));
-    return 0;
-  }
-  return 1;
+static struct verdict verdict_of(enum tls_reason reason) {
+  return (struct verdict){reason, (u8)SSL_alert_from_verify_result(error_of(reason))};
 }
 
-u8 verify_alert(enum tls_reason reason) {
-  return (u8)SSL_alert_from_verify_result(error_of(reason));
+// The library's part for a chain that is new: path, signatures, names, constraints, purposes; then
+// ours along the path that it found.
+static struct verdict judge_path(const struct tls_context *c, STACK_OF(X509) * presented,
+                                 const struct tls_time *now, struct chain_facts *facts) {
+  X509_STORE_CTX *store = X509_STORE_CTX_new();
+  struct verdict v = verdict_of(TLS_REASON_NO_MEMORY);
+  if (store != NULL &&
+      X509_STORE_CTX_init(store, c->store, sk_X509_value(presented, 0), presented) == 1 &&
+      X509_STORE_CTX_set_default(store, "ssl_client") == 1) {
+    if (X509_verify_cert(store) == 1) {
+      STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(store);
+      enum tls_reason reason = judge_algorithms(c, chain);
+      v = verdict_of(reason == TLS_REASON_NONE ? judge_chain(c, chain, now, facts) : reason);
+    } else {
+      int error = X509_STORE_CTX_get_error(store);
+      error = error == X509_V_OK ? X509_V_ERR_OUT_OF_MEM : error;
+      v = (struct verdict){reason_of(error), (u8)SSL_alert_from_verify_result(error)};
+    }
+  }
+  X509_STORE_CTX_free(store);
+  return v;
+}
+
+// The certificates in the library's own form; NULL when one cannot be read or memory is short.
+static STACK_OF(X509) * parse(const STACK_OF(CRYPTO_BUFFER) * certs) {
+  STACK_OF(X509) *out = sk_X509_new_null();
+  for (usize i = 0; out != NULL && i < sk_CRYPTO_BUFFER_num(certs); i++) {
+    X509 *cert = X509_parse_from_buffer(sk_CRYPTO_BUFFER_value(certs, i));
+    if (cert == NULL || !sk_X509_push(out, cert)) {
+      X509_free(cert);
+      sk_X509_pop_free(out, X509_free);
+      return NULL;
+    }
+  }
+  return out;
+}
+
+// A chain nobody remembers. `resumed`: its path was found good when its ticket was made.
+static struct verdict judge_new(struct tls_handshake *hs, const STACK_OF(CRYPTO_BUFFER) * certs,
+                                bool resumed, struct chain_facts *facts) {
+  const struct tls_context *c = handshake_context(hs);
+  STACK_OF(X509) *presented = parse(certs);
+  if (presented == NULL) {
+    return verdict_of(TLS_REASON_BAD_CERTIFICATE);
+  }
+  struct verdict v = resumed ? verdict_of(judge_chain(c, presented, handshake_time(hs), facts))
+                             : judge_path(c, presented, handshake_time(hs), facts);
+  if (v.reason == TLS_REASON_NONE) {
+    identity_names(handshake_identity(hs), sk_X509_value(presented, 0));
+  }
+  sk_X509_pop_free(presented, X509_free);
+  return v;
+}
+
+static struct verdict judge(struct tls_handshake *hs, const STACK_OF(CRYPTO_BUFFER) * certs,
+                            bool resumed) {
+  struct chain_cache *cache = handshake_context(hs)->chains;
+  struct chain_facts facts;
+  struct verdict v;
+  u8 key[CHAIN_KEY];
+  u32 refused = memory_refused();
+  chain_key(key, certs);
+  if (chain_cache_find(cache, key, &facts, handshake_identity(hs))) {
+    v = verdict_of(judge_facts(handshake_context(hs), &facts, handshake_time(hs)));
+  } else {
+    v = judge_new(hs, certs, resumed, &facts);
+    if (memory_refused() != refused) {  // whatever was concluded or left out is its consequence
+      v = verdict_of(TLS_REASON_NO_MEMORY);
+    }
+    if (v.reason == TLS_REASON_NONE && !resumed) {
+      chain_cache_add(cache, key, &facts, handshake_identity(hs));
+    }
+  }
+  ERR_clear_error();
+  if (v.reason != TLS_REASON_NONE) {
+    handshake_note_reason(hs, v.reason);
+    return v;
+  }
+  struct tls_certificate_id *id = handshake_client_id(hs);
+  *id = (struct tls_certificate_id){.present = 1, .not_after_s = facts.cert[0].not_after_s};
+  memcpy(id->issuer, facts.cert[0].issuer, sizeof id->issuer);
+  memcpy(id->serial, facts.cert[0].serial, sizeof id->serial);
+  memcpy(id->anchor, facts.anchor, sizeof id->anchor);
+  return v;
+}
+
+enum ssl_verify_result_t verify_client(SSL *ssl, u8 *alert) {
+  const STACK_OF(CRYPTO_BUFFER) *certs = SSL_get0_peer_certificates(ssl);
+  ASSERT(certs != NULL);
+  ASSERT(sk_CRYPTO_BUFFER_num(certs) > 0);
+  struct verdict v = judge(SSL_get_app_data(ssl), certs, false);
+  *alert = v.alert;
+  return v.reason == TLS_REASON_NONE ? ssl_verify_ok : ssl_verify_invalid;
+}
+
+enum tls_reason verify_resumed(SSL *ssl, u8 *alert) {
+  struct tls_handshake *hs = SSL_get_app_data(ssl);
+  const STACK_OF(CRYPTO_BUFFER) *certs = SSL_get0_peer_certificates(ssl);
+  if (certs == NULL || sk_CRYPTO_BUFFER_num(certs) == 0) {
+    if (!handshake_context(hs)->require_certificate) {
+      return TLS_REASON_NONE;
+    }
+    handshake_note_reason(hs, TLS_REASON_NO_CERTIFICATE);
+    *alert = TLS_ALERT_CERTIFICATE_REQUIRED;
+    return TLS_REASON_NO_CERTIFICATE;
+  }
+  struct verdict v = judge(hs, certs, true);
+  *alert = v.alert;
+  return v.reason;
 }

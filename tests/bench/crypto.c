@@ -265,6 +265,8 @@ int main(int argc, char **argv) {
                                .key = "client-p256-p256.key"};
   double full = handshakes("full mutual handshake + ticket", context, client, false);
   put("  beyond the primitives", full - sum);
+  struct tls_context *known = test_context((struct test_server){.chains = 64});
+  handshakes("the same, client's chain known", known, client, false);
   handshakes("resumed handshake + ticket", context, client, true);
   struct tls_context *rsa = test_context((struct test_server){
       .certificate = "server-rsa-rsa.crt", .key = "server-rsa-rsa.key", .ca = "ca-rsa.crt"});
