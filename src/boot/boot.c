@@ -3,47 +3,26 @@
 // places, build the final page tables, relocate, go.
 //
 // I1  The canary is set before anything else is called that is still running when it is checked;
-//     boot_start itself never returns and is not protected.
+//     the function that sets it (each family's own, before boot_go) never returns and is not
+//     protected.
 // I2  Each window (image, direct map, stacks, registers) lies at a random place in a slot of
 //     512 GiB of its own in the upper half; the image's place has about 33 bits.
 // I3  The image is relocated exactly once: RELR entries add to what is there.
 // I4  After boot_enter nothing below the upper half is mapped but the image's own identity, which
 //     metal_start removes first thing.
 #include "boot/boot.h"
-#include "arch/x86_64/cpu.h"
-#include "arch/x86_64/paging.h"
+#include "arch/cpu.h"
+#include "arch/paging.h"
 
-#define MULTIBOOT2_MAGIC 0x36d76289u
-#define PVH_MAGIC 0x336ec578u
 #define SLOT_LEN (1ull << 39)
 #define SLOT_FIRST 256u  // the upper half
 #define SLOT_COUNT 256u
 #define WINDOW_MAX (64ull << 30)  // what a window may need above its begin
 #define STACK_LEN (64u << 10)
 #define DIRECT_MAX (64ull << 30)
-#define CR4_SMEP (1ull << 20)
-#define CR4_SMAP (1ull << 21)
-#define CR4_UMIP (1ull << 11)
-#define CR4_PGE (1ull << 7)
-#define LEAF7_EBX_SMEP (1u << 7)
-#define LEAF7_EBX_SMAP (1u << 20)
-#define LEAF7_ECX_UMIP (1u << 2)
 
-static struct boot_info the_info;
 static u8 first_stack[STACK_LEN] ALIGNED(4096);
 uptr __stack_chk_guard = 0x595e9fbd94fda700ull;
-
-void boot_die(const char *text) {
-  u16 *screen = boot_at(0xb8000);
-  for (u32 i = 0; text[i] != 0; i++) {
-    cpu_out8(0x3f8, (u8)text[i]);
-    screen[i] = (u16)(0x0f00 | (u8)text[i]);
-  }
-  cpu_halt_forever();
-}
-
-// Before there is a platform to crash on. metal_start's platform replaces this after boot: see
-// plat/metal/end.c, whose assert_fail calls boot_die as long as its console is not up.
 
 // --- Layout
 
@@ -93,11 +72,10 @@ static void relocate_relr(u64 to_place, u64 delta) {
 }
 
 void boot_relocate(u64 image_phys, u64 image_virt) {
-  u64 link_base = 0x200000;
-  u64 to_place = image_phys - link_base;
-  u64 delta = image_virt - link_base;
+  u64 to_place = image_phys - CPU_LINK_BASE;
+  u64 delta = image_virt - CPU_LINK_BASE;
   for (const u64 *r = image_rela; r < image_rela_end; r += 3) {
-    if ((u32)r[1] != 8) {  // R_X86_64_RELATIVE: the only kind a static PIE of ours has
+    if ((u32)r[1] != CPU_ELF_RELATIVE) {
       boot_die("urMQTT E011: this image cannot relocate itself. ");
     }
     *(u64 *)boot_at(r[0] + to_place) = r[2] + delta;
@@ -131,45 +109,8 @@ static void map_direct(struct boot_info *info) {
   info->usable_count = kept;
 }
 
-static void protect(void) {
-  u64 cr4 = cpu_read_cr4() | CR4_PGE;
-  struct cpuid top = cpu_id(0, 0);
-  struct cpuid f = {0};
-  if (top.eax >= 7) {
-    f = cpu_id(7, 0);
-  }
-  cr4 |= (f.ebx & LEAF7_EBX_SMEP) != 0 ? CR4_SMEP : 0;
-  cr4 |= (f.ebx & LEAF7_EBX_SMAP) != 0 ? CR4_SMAP : 0;
-  cr4 |= (f.ecx & LEAF7_ECX_UMIP) != 0 ? CR4_UMIP : 0;
-  cpu_write_cr4(cr4);
-}
-
-static NORETURN void go(struct boot_info *info) {
-  struct boot_layout *l = &info->layout;
-  u64 stack_phys = l->image_phys + (u64)(first_stack - image_base);
-  paging_init(l->image_phys + (u64)((const u8 *)paging_pool() - image_base));
-  l->stack_low = l->stacks + PAGE_SIZE;  // the page below stays unmapped: the guard
-  if (!map_image(l) || !paging_map(l->stack_low, stack_phys, STACK_LEN, PAGE_DATA)) {
-    boot_die("urMQTT E012: not enough page tables to map the image. ");
-  }
-  map_direct(info);
-  protect();
-  boot_relocate(l->image_phys, l->image);
-  u64 to_virt = l->image - l->image_phys;
-  boot_enter(paging_root_phys(), l->stack_low + STACK_LEN, (u64)(uptr)metal_start + to_virt,
-             (u64)(uptr)info + to_virt);
-  cpu_halt_forever();
-}
-
-static NORETURN void boot_continue(u32 magic, u64 info_phys, u64 image_phys) {
-  struct boot_info *info = &the_info;
-  if (magic == MULTIBOOT2_MAGIC) {
-    boot_parse_multiboot2(info, info_phys);
-  } else if (load_le32(boot_at(info_phys)) == PVH_MAGIC) {
-    boot_parse_pvh(info, info_phys);
-  } else {
-    boot_die("urMQTT E013: started by a loader that is neither multiboot2 nor PVH. ");
-  }
+// The image's and the modules' memory is nobody else's.
+static void reserve(struct boot_info *info, u64 image_phys) {
   info->layout.image_phys = image_phys;
   info->layout.image_len = (u64)(image_end - image_base);
   boot_sort(info);
@@ -178,13 +119,23 @@ static NORETURN void boot_continue(u32 magic, u64 info_phys, u64 image_phys) {
     boot_remove(info, info->modules[i].phys, info->modules[i].phys + info->modules[i].len);
   }
   boot_sort(info);
-  boot_choose_layout(info);
-  go(info);
 }
 
-NO_STACK_PROTECTOR void boot_start(u32 magic, u64 info_phys, u64 image_phys) {
-  the_info.cycles_at_entry = cpu_cycles();
-  boot_seed(&the_info);
-  __stack_chk_guard = boot_random() & ~0xffull;  // a zero byte first: no string copy passes it
-  boot_continue(magic, info_phys, image_phys);
+void boot_go(struct boot_info *info, u64 image_phys) {
+  struct boot_layout *l = &info->layout;
+  reserve(info, image_phys);
+  boot_choose_layout(info);
+  u64 stack_phys = l->image_phys + (u64)(first_stack - image_base);
+  paging_init(l->image_phys + (u64)((const u8 *)paging_pool() - image_base));
+  l->stack_low = l->stacks + PAGE_SIZE;  // the page below stays unmapped: the guard
+  if (!map_image(l) || !paging_map(l->stack_low, stack_phys, STACK_LEN, PAGE_DATA)) {
+    boot_die("urMQTT E012: not enough page tables to map the image. ");
+  }
+  map_direct(info);
+  boot_protect();
+  boot_relocate(l->image_phys, l->image);
+  u64 to_virt = l->image - l->image_phys;
+  boot_enter(paging_root_phys(), l->stack_low + STACK_LEN, (u64)(uptr)metal_start + to_virt,
+             (u64)(uptr)info + to_virt);
+  cpu_halt_forever();
 }

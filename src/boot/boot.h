@@ -11,25 +11,32 @@ static inline void *boot_at(u64 phys) {
   return (void *)(uptr)phys;
 }
 
-// --- parse: each fills command line, modules, memory, screen, rsdp.
-void boot_parse_multiboot2(struct boot_info *info, u64 phys);
-void boot_parse_pvh(struct boot_info *info, u64 phys);
-
+// --- ranges
 void boot_add_usable(struct boot_info *info, u64 start, u64 end);
 void boot_remove(struct boot_info *info, u64 start, u64 end);
 void boot_sort(struct boot_info *info);
 void boot_add_module(struct boot_info *info, u64 phys, u64 len, const char *name);
 void boot_copy_text(char *to, u32 cap, const char *from);
 
-// --- seed: hardware random words where there are any, timing always. Fills info->seed, seed_good.
+void boot_keep_rsdp(struct boot_info *info, const void *from, u32 len);
+
+// --- seed: hardware random words where there are any, timing always. Fills info->seed, and sets
+// seed_good, which is set already when the loader's bytes (boot_absorb, before) are good.
+void boot_absorb(struct bytes from);
 void boot_seed(struct boot_info *info);
 u64 boot_random(void);  // a fresh word from the same pool
 
 // --- layout and relocation
 void boot_choose_layout(struct boot_info *info);
 void boot_relocate(u64 image_phys, u64 image_virt);
+// The last common step: memory, modules and screen are in `info`; what is to stay untouched has
+// been removed from its memory, but the image and the modules. Builds the tables, relocates, and
+// goes.
+NORETURN void boot_go(struct boot_info *info, u64 image_phys);
 
-// Before there is a console: the text on the serial port and the top line of a text screen; stops.
+// --- Supplied by each family (boot/x86_64, boot/aarch64)
+void boot_protect(void);  // the processor's own protections, before the tables are in force
+// Before there is a console: the text where somebody may read it; stops.
 NORETURN void boot_die(const char *text);
 
 // Symbols of the linker script. Hidden: they must be reached relative to the program counter, since
@@ -43,7 +50,6 @@ extern const u64 image_rela[];
 extern const u64 image_rela_end[];
 extern const u64 image_relr[];
 extern const u64 image_relr_end[];
-void boot_start(u32 magic, u64 info_phys, u64 image_phys);
 void boot_enter(u64 root_phys, u64 stack_top, u64 entry, u64 argument);
 // The stack protector's canary; set once per boot, before any function that is checked can be on
 // the stack.

@@ -13,7 +13,7 @@
 #define BOOT_MODULE_MAX 8u
 #define BOOT_TEXT_MAX 1024u
 
-enum boot_path { BOOT_PVH, BOOT_MULTIBOOT2_BIOS, BOOT_MULTIBOOT2_EFI };
+enum boot_path { BOOT_PVH, BOOT_MULTIBOOT2_BIOS, BOOT_MULTIBOOT2_EFI, BOOT_DEVICE_TREE, BOOT_EFI };
 
 struct boot_range {  // physical, [start, end)
   u64 start;

@@ -2,17 +2,16 @@
 // The first randomness: for the image's place, the windows and the canary, and as a first
 // contribution to the generator of plat/metal/random.c.
 //
-// Sources: RDRAND where the processor has it (then the seed counts as good), and always the jitter
-// of the cycle counter around CPUID, which leaves the guest under a hypervisor and so takes an
-// unforeseeable time. The mixing is that of splitmix64 over four words: enough to spread what the
-// sources give; the cryptographic generator comes later.
-#include "arch/x86_64/cpu.h"
+// Sources: the processor's random words (RDRAND, RNDR) where it has them, what the loader brings
+// (boot_absorb), either of which makes the seed good, and always the jitter of the cycle counter.
+// The mixing is that of splitmix64 over four words: enough to spread what the sources give; the
+// cryptographic generator comes later.
+#include "arch/cpu.h"
 #include "boot/boot.h"
 
 #define JITTER_ROUNDS 256u
-#define RDRAND_WORDS 16u
-#define RDRAND_TRIES 10u
-#define CPUID1_ECX_RDRAND (1u << 30)
+#define HARDWARE_WORDS 16u
+#define HARDWARE_TRIES 10u
 
 static u64 pool[4];
 static u32 pool_next;
@@ -39,16 +38,13 @@ u64 boot_random(void) {
 
 // Counts the hardware words that differed from the one before: a unit that is stuck gives none.
 static u32 absorb_hardware(void) {
-  if ((cpu_id(1, 0).ecx & CPUID1_ECX_RDRAND) == 0) {
-    return 0;
-  }
   u32 fresh = 0;
   u64 last = 0;
-  for (u32 i = 0; i < RDRAND_WORDS; i++) {
+  for (u32 i = 0; i < HARDWARE_WORDS; i++) {
     u64 v = 0;
     bool ok = false;
-    for (u32 t = 0; t < RDRAND_TRIES && !ok; t++) {
-      ok = cpu_rdrand(&v);
+    for (u32 t = 0; t < HARDWARE_TRIES && !ok; t++) {
+      ok = cpu_random_word(&v);
     }
     fresh += ok && v != last && v != 0 && v != U64_MAX ? 1 : 0;
     last = v;
@@ -57,14 +53,20 @@ static u32 absorb_hardware(void) {
   return fresh;
 }
 
+void boot_absorb(struct bytes from) {
+  for (usize i = 0; i < from.len; i++) {
+    absorb(from.ptr[i]);
+  }
+}
+
 void boot_seed(struct boot_info *info) {
   for (u32 i = 0; i < JITTER_ROUNDS; i++) {
     u64 before = cpu_cycles();
-    cpu_id(0, 0);
+    cpu_jitter();
     absorb(cpu_cycles() - before);
     absorb(before);
   }
-  info->seed_good = absorb_hardware() >= RDRAND_WORDS - 1;
+  info->seed_good |= absorb_hardware() >= HARDWARE_WORDS - 1;
   for (u32 i = 0; i < sizeof info->seed; i += 8) {
     store_le64(info->seed + i, boot_random());
   }

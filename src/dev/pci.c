@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dev/pci.h"
 
-#include "arch/x86_64/cpu.h"
+#include "arch/cpu.h"
 
-#define PORT_ADDRESS 0xcf8u
-#define PORT_DATA 0xcfcu
 #define REG_COMMAND 0x04u
 #define REG_STATUS 0x06u
 #define REG_CLASS 0x08u
@@ -42,26 +40,24 @@ static volatile u8 *space(const struct pci_dev *d) {
   return bus == NULL ? NULL : bus + ((u32)d->dev << 15) + ((u32)d->fn << 12);
 }
 
-static u16 select_port(const struct pci_dev *d, u32 off) {
+static u32 by_ports(const struct pci_dev *d, u32 off, u32 width) {
   ASSERT(off < 256);
-  cpu_out32(PORT_ADDRESS,
-            0x80000000u | (u32)d->bus << 16 | (u32)d->dev << 11 | (u32)d->fn << 8 | (off & 0xfcu));
-  return (u16)(PORT_DATA + (off & 3));
+  return cpu_config_read(d->bus, d->dev, d->fn, off, width);
 }
 
 u8 pci_read8(const struct pci_dev *d, u32 off) {
   volatile u8 *p = space(d);
-  return p != NULL ? cpu_mmio_read8(p + off) : cpu_in8(select_port(d, off));
+  return p != NULL ? cpu_mmio_read8(p + off) : (u8)by_ports(d, off, 1);
 }
 
 u16 pci_read16(const struct pci_dev *d, u32 off) {
   volatile u8 *p = space(d);
-  return p != NULL ? cpu_mmio_read16(p + off) : cpu_in16(select_port(d, off));
+  return p != NULL ? cpu_mmio_read16(p + off) : (u16)by_ports(d, off, 2);
 }
 
 u32 pci_read32(const struct pci_dev *d, u32 off) {
   volatile u8 *p = space(d);
-  return p != NULL ? cpu_mmio_read32(p + off) : cpu_in32(select_port(d, off));
+  return p != NULL ? cpu_mmio_read32(p + off) : by_ports(d, off, 4);
 }
 
 void pci_write16(const struct pci_dev *d, u32 off, u16 v) {
@@ -69,7 +65,8 @@ void pci_write16(const struct pci_dev *d, u32 off, u16 v) {
   if (p != NULL) {
     cpu_mmio_write16(p + off, v);
   } else {
-    cpu_out16(select_port(d, off), v);
+    ASSERT(off < 256);
+    cpu_config_write(d->bus, d->dev, d->fn, off, 2, v);
   }
 }
 

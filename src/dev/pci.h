@@ -28,6 +28,10 @@ struct pci_dev {
   u16 subsystem;
 };
 
+// What the function signs its messages with.
+static inline u32 pci_requester(const struct pci_dev *d) {
+  return (u32)d->bus << 8 | (u32)d->dev << 3 | d->fn;
+}
 void pci_init(struct pci *p, const struct dma_ops *ops, u64 ecam_phys, u8 bus_first, u8 bus_last);
 u8 pci_read8(const struct pci_dev *d, u32 off);
 u16 pci_read16(const struct pci_dev *d, u32 off);

@@ -3,7 +3,7 @@
 // seconds; gives up after a bounded number of looks.
 #include "dev/rtc.h"
 
-#include "arch/x86_64/cpu.h"
+#include "arch/cpu.h"
 #include "base/assert.h"
 #include "base/mem.h"
 

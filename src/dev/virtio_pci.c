@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dev/virtio_pci.h"
 
-#include "arch/x86_64/cpu.h"
+#include "arch/cpu.h"
 
 #define CAP_VENDOR 0x09u
 #define CFG_COMMON 1u

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dev/virtqueue.h"
 
-#include "arch/x86_64/cpu.h"
+#include "arch/cpu.h"
 
 #define DESC_NEXT 1u
 #define DESC_WRITE 2u

@@ -101,8 +101,10 @@ class Machine:
         # QEMU waits for this connection. What the machine says is written down here and not by QEMU's own `logfile`, which
         # repeats a byte whenever the socket is full for a moment.
         self.serial = self._connect("serial")
+        self.listener = None
         if self.serial:
-            threading.Thread(target=self._listen, daemon=True).start()
+            self.listener = threading.Thread(target=self._listen, daemon=True)
+            self.listener.start()
 
     def _make_namespace(self, address):
         name = os.path.basename(self.dir)[-15:]
@@ -151,6 +153,8 @@ class Machine:
         end = time.monotonic() + timeout
         while True:
             gone = self.process.poll() is not None
+            if gone and self.listener:
+                self.listener.join(5)  # what it said last may still be on its way to the file
             output = self.output()
             if text in output[start:]:
                 return output

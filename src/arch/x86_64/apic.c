@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The local APIC, by memory or (x2APIC) by MSR; its one-shot timer; the I/O APIC's one line that
 // wakes us for the console (Intel SDM 3A 10; 82093AA).
-#include "arch/x86_64/cpu.h"
-#include "arch/x86_64/trap.h"
+#include "arch/x86_64/apic.h"
+
+#include "arch/cpu.h"
 #include "base/assert.h"
 
 #define MSR_BASE 0x1bu

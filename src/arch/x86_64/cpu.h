@@ -3,8 +3,15 @@
 // counter, barriers, device registers. Each function is one instruction; nothing here keeps state.
 // Barriers (virtio 1.2 2.7.13): x86 orders loads with loads and stores with stores, so cpu_rmb and
 // cpu_wmb only stop the compiler; cpu_mb also orders a store before a later load.
+// The names that both families have: arch/cpu.h.
 #pragma once
 #include "base/cc.h"
+
+#define CPU_ELF_RELATIVE 8u  // R_X86_64_RELATIVE
+#define CPU_LINK_BASE 0x200000ull
+#define CPU_RETURN_BYTES 0xc3u
+#define CPU_CONFIG_ADDRESS 0xcf8u
+#define CPU_CONFIG_DATA 0xcfcu
 
 static ALWAYS_INLINE void cpu_out8(u16 port, u8 v) {
   __asm__ volatile("outb %0, %1" : : "a"(v), "Nd"(port) : "memory");
@@ -44,6 +51,23 @@ static ALWAYS_INLINE struct cpuid cpu_id(u32 leaf, u32 sub) {
                    : "a"(leaf), "c"(sub));
   return r;
 }
+// PCI configuration mechanism 1; off < 256.
+static ALWAYS_INLINE u16 cpu_config_select(u32 bus, u32 dev, u32 fn, u32 off) {
+  cpu_out32(CPU_CONFIG_ADDRESS, 0x80000000u | bus << 16 | dev << 11 | fn << 8 | (off & 0xfcu));
+  return (u16)(CPU_CONFIG_DATA + (off & 3));
+}
+static ALWAYS_INLINE u32 cpu_config_read(u32 bus, u32 dev, u32 fn, u32 off, u32 width) {
+  u16 port = cpu_config_select(bus, dev, fn, off);
+  return width == 1 ? cpu_in8(port) : width == 2 ? cpu_in16(port) : cpu_in32(port);
+}
+static ALWAYS_INLINE void cpu_config_write(u32 bus, u32 dev, u32 fn, u32 off, u32 width, u32 v) {
+  u16 port = cpu_config_select(bus, dev, fn, off);
+  if (width == 2) {
+    cpu_out16(port, (u16)v);
+  } else {
+    cpu_out32(port, v);
+  }
+}
 static ALWAYS_INLINE u64 cpu_rdmsr(u32 msr) {
   u32 lo;
   u32 hi;
@@ -65,8 +89,14 @@ static ALWAYS_INLINE u64 cpu_cycles_ordered(void) {  // after all earlier loads
   __asm__ volatile("lfence\n\trdtsc" : "=a"(lo), "=d"(hi) : : "memory");
   return (u64)hi << 32 | lo;
 }
-// One hardware random word; false when the unit had none. Only where CPUID.1:ECX bit 30 is set.
-static ALWAYS_INLINE bool cpu_rdrand(u64 *out) {
+// CPUID leaves the guest under a hypervisor and so takes an unforeseeable time.
+static ALWAYS_INLINE void cpu_jitter(void) {
+  (void)cpu_id(0, 0);
+}
+static ALWAYS_INLINE bool cpu_random_word(u64 *out) {
+  if ((cpu_id(1, 0).ecx & 1u << 30) == 0) {
+    return false;  // no RDRAND
+  }
   bool ok;
   __asm__ volatile("rdrand %0" : "=r"(*out), "=@ccc"(ok) : : "memory");
   return ok;
@@ -107,6 +137,10 @@ static ALWAYS_INLINE void cpu_mmio_write16(volatile u8 *at, u16 v) {
 }
 static ALWAYS_INLINE void cpu_mmio_write32(volatile u8 *at, u32 v) {
   *(volatile u32 *)at = v;
+}
+
+static ALWAYS_INLINE void cpu_call(const void *code) {
+  __asm__ volatile("call *%0" : : "r"(code) : "memory");
 }
 
 static ALWAYS_INLINE void cpu_relax(void) {

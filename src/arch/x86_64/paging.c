@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Page tables (Intel SDM 3A 4.5). See paging.h for the invariants.
-#include "arch/x86_64/paging.h"
+#include "arch/paging.h"
 
-#include "arch/x86_64/cpu.h"
+#include "arch/cpu.h"
 #include "base/assert.h"
 
 #define ENTRY_PRESENT (1ull << 0)
@@ -109,7 +109,7 @@ bool paging_map(u64 virt, u64 phys, u64 len, enum page_kind kind) {
   return true;
 }
 
-void paging_drop_slot(u64 virt) {
+void paging_drop_identity(u64 virt) {
   *entry_of(&pool[0], virt, LEVEL_TOP) = 0;
   cpu_write_cr3(cpu_read_cr3());
 }
@@ -161,6 +161,6 @@ bool paging_lookup(u64 virt, u64 *phys) {
   }
 }
 
-void paging_set_pat(void) {
+void paging_set_kinds(void) {
   cpu_wrmsr(MSR_PAT, PAT_VALUE);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Entry stubs. Exceptions push what trap_fatal wants to know and never return (NMI is ignored). Interrupts tell the
+// Entry stubs. Exceptions push what trap_vector wants to know and never return (NMI is ignored). Interrupts tell the
 // local APIC that they have been seen and return; they use three registers and no memory but their own stack.
 	.text
 	.macro exception vector, has_error
@@ -88,7 +88,7 @@ trap_common:
 	movq %cr2, %rdx
 1:	andq $-16, %rsp
 	xorl %ebp, %ebp
-	call trap_fatal
+	call trap_vector
 	ud2
 
 	.balign 16

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptor tables (Intel SDM 3A 6.14, 8.2). See trap.h for the invariants.
-#include "arch/x86_64/trap.h"
+#include "arch/trap.h"
 
-#include "arch/x86_64/cpu.h"
+#include "arch/x86_64/apic.h"
 #include "base/assert.h"
 #include "base/mem.h"
 
@@ -16,6 +16,7 @@
 #define VECTOR_NMI 2u
 #define VECTOR_DOUBLE 8u
 #define VECTOR_MACHINE_CHECK 18u
+#define PAGE_FAULT_PRESENT 1u  // the page was there: a right was missing
 
 struct gate {
   u16 offset_low;
@@ -53,6 +54,9 @@ extern const i32 trap_table[32];
 extern const u8 trap_interrupt[];
 extern const u8 trap_spurious[];
 void trap_load(const void *gdt_register, const void *idt_register);
+// Called by trap.S. error and address (CR2): of a page fault.
+bool trap_page_fault(u64 error, u64 address);
+NORETURN void trap_vector(u32 vector, u64 error, u64 address);
 #pragma GCC visibility pop
 
 static void gate_set(u32 vector, u64 at, u32 ist) {
@@ -90,4 +94,21 @@ void trap_init(void) {
   struct table_register g = {sizeof gdt - 1, (u64)(uptr)gdt};
   struct table_register i = {sizeof idt - 1, (u64)(uptr)idt};
   trap_load(&g, &i);
+}
+
+bool trap_page_fault(u64 error, u64 address) {
+  return (error & PAGE_FAULT_PRESENT) == 0 && trap_absent(address);
+}
+
+void trap_vector(u32 vector, u64 error, u64 address) {
+  (void)error;
+  switch (vector) {
+  case 0: trap_fatal(TRAP_DIVISION, 0);
+  case 6: trap_fatal(TRAP_INSTRUCTION, 0);
+  case VECTOR_DOUBLE: trap_fatal(TRAP_NESTED, 0);
+  case 13: trap_fatal(TRAP_PROTECTION, 0);
+  case 14: trap_fatal(TRAP_MEMORY, address);
+  case VECTOR_MACHINE_CHECK: trap_fatal(TRAP_BROKEN, 0);
+  default: trap_fatal(TRAP_OTHER, 0);
+  }
 }

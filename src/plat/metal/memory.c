@@ -7,8 +7,7 @@
 //     reserve is left to take from.
 // I2  Every stack lies in the stack window with an unmapped page below it.
 // I3  Register windows are never mapped twice into each other: the window only grows.
-#include "arch/x86_64/cpu.h"
-#include "arch/x86_64/paging.h"
+#include "arch/paging.h"
 #include "plat/metal/parts.h"
 
 #define WINDOW_LEN (16ull << 30)
@@ -37,7 +36,7 @@ void frames_init(const struct boot_info *info) {
   stack_end = info->layout.stacks + WINDOW_LEN;
   mmio_next = info->layout.mmio;
   mmio_end = info->layout.mmio + WINDOW_LEN;
-  paging_set_pat();
+  paging_set_kinds();
 }
 
 // Once there is a console to complain on.

@@ -36,8 +36,10 @@ struct metal_msi {
   u64 address;  // for the MSI-X table entry (or the MSI capability)
   u32 data;
 };
-// A message that wakes `core`. Any number of table entries may share one.
-struct metal_msi metal_msi(u32 core);
+// The message by which the PCI function `requester` (bus << 8 | device << 3 | function) wakes
+// `core`. Any number of its table entries may share it. address 0: there is no such thing here,
+// poll.
+struct metal_msi metal_msi(u32 core, u32 requester);
 
 // --- Firmware tables
 
@@ -47,7 +49,8 @@ struct metal_ecam {
   u8 bus_first;
   u8 bus_last;
 };
-// The ECAM windows of ACPI's MCFG table. 0 when there are none: use ports 0xcf8/0xcfc.
+// The ECAM windows of ACPI's MCFG table or the device tree. 0 when there are none: use ports
+// 0xcf8/0xcfc, where the machine has them.
 u32 metal_ecam(struct metal_ecam *out, u32 max);
 
 // --- Network glue (nic.c)

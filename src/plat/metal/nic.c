@@ -79,7 +79,7 @@ static void start_nic(const struct pci_dev *d) {
     plat_console(BYTES_LIT("network: not enough memory for receive buffers\n"));
     return;
   }
-  struct metal_msi msi = metal_msi(0);
+  struct metal_msi msi = metal_msi(0, pci_requester(d));
   enum err e = virtio_net_open(&n->net, d, &ops, n->net.rx_memory, msi.address, msi.data);
   if (e != ERR_OK) {
     console_fmt("network: the device at %02x:%02x.%x does not start: %s\n", d->bus, d->dev, d->fn,

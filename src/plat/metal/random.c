@@ -6,17 +6,16 @@
 // I1  The key is overwritten before a caller sees output made from it.
 // I2  Stirring can only add: key' = block(key xor input), and whoever lacks the key lacks key'.
 // I3  Every request also stirs in the cycle counter and, where there is one, a hardware word.
-#include "arch/x86_64/cpu.h"
 #include "plat/metal/chacha.h"
-#include "plat/metal/parts.h"
 
-#define CPUID1_ECX_RDRAND (1u << 30)
+#include "arch/cpu.h"
+#include "plat/metal/machine.h"
+
 #define JITTER_ROUNDS 64u
 
 static u8 key[32];
 static u64 blocks;
 static bool good;
-static bool have_rdrand;
 
 static void next_block(u8 out[64]) {
   u8 nonce[12] = {0};
@@ -39,19 +38,16 @@ void random_stir(struct bytes from) {
 
 static void stir_now(void) {
   u64 words[2] = {cpu_cycles(), 0};
-  if (have_rdrand) {
-    cpu_rdrand(&words[1]);
-  }
+  (void)cpu_random_word(&words[1]);
   random_stir(bytes_of(words, sizeof words));
 }
 
 void random_init(const struct boot_info *info) {
-  have_rdrand = (cpu_id(1, 0).ecx & CPUID1_ECX_RDRAND) != 0;
   random_stir(bytes_of(info->seed, sizeof info->seed));
   for (u32 i = 0; i < JITTER_ROUNDS; i++) {
     u64 before = cpu_cycles();
-    cpu_id(0, 0);
-    cpu_in8(0x61);
+    cpu_jitter();
+    machine_touch();
     u64 sample[2] = {before, cpu_cycles() - before};
     random_stir(bytes_of(sample, sizeof sample));
     stir_now();
@@ -74,7 +70,5 @@ enum plat_entropy plat_random(struct span out) {
 }
 
 void random_describe(struct writer *w) {
-  write_str(w, good ? "entropy: good (RDRAND and timing)\n"
-                    : "entropy: WEAK. This processor has no RDRAND; keys and addresses come from "
-                      "timing alone\n");
+  write_str(w, good ? machine_entropy_good() : machine_entropy_weak());
 }

@@ -2,8 +2,8 @@
 // The kernel tests itself on the machine it runs on: `selftest` on the command line runs what must
 // succeed and ends with "selftest: ok" and power off; `selftest-NAME` beside it provokes one fault,
 // and the crash text is the expected result. Also the main program of a kernel linked without one.
-#include "arch/x86_64/cpu.h"
-#include "plat/metal/parts.h"
+#include "arch/cpu.h"
+#include "plat/metal/machine.h"
 
 #define AREA 1024u
 #define TIMER_NS 20000000ull
@@ -126,8 +126,8 @@ static void provoke(void) {
     *(volatile u8 *)(uptr)image = 0;
   }
   if (metal_command_word("selftest-run-data")) {
-    area_a[0] = 0xc3;
-    __asm__ volatile("call *%0" : : "r"(area_a) : "memory");
+    store_le32(area_a, CPU_RETURN_BYTES);
+    cpu_call(area_a);
   }
   if (metal_command_word("selftest-null")) {
     *(volatile u32 *)(uptr)(zero + 8) = 1;

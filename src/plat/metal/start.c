@@ -1,15 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's start, on the final page tables: bring the parts up in the order in which they need
 // each other, say what was found, run the program.
-#include "arch/x86_64/cpu.h"
-#include "arch/x86_64/paging.h"
-#include "arch/x86_64/trap.h"
-#include "base/assert.h"
-#include "plat/metal/parts.h"
-
-#define CR4_OSXSAVE (1ull << 18)
-#define CPUID1_ECX_XSAVE (1u << 26)
-#define CPUID1_ECX_AVX (1u << 28)
+#include "arch/paging.h"
+#include "arch/trap.h"
+#include "plat/metal/machine.h"
 
 const struct boot_info *metal_boot;
 
@@ -37,18 +31,6 @@ bool metal_command_word(const char *word) {
   return false;
 }
 
-// The vector registers the cryptography may use are switched on; nothing else saves them, because
-// no interrupt handler touches them.
-static void vectors_on(void) {
-  u32 have = cpu_id(1, 0).ecx;
-  if ((have & CPUID1_ECX_XSAVE) == 0) {
-    return;
-  }
-  cpu_write_cr4(cpu_read_cr4() | CR4_OSXSAVE);
-  u32 mask = (have & CPUID1_ECX_AVX) != 0 ? 7 : 3;
-  __asm__ volatile("xsetbv" : : "c"(0), "a"(mask), "d"(0));
-}
-
 // Modules the loader brought: each is handed on as a bundle; what is in it is not judged here.
 u32 plat_bundles(struct plat_bundle *out, u32 max) {
   u32 n = 0;
@@ -64,7 +46,8 @@ u32 plat_bundles(struct plat_bundle *out, u32 max) {
 }
 
 static void describe(void) {
-  static const char *const paths[] = {"PVH", "multiboot2, BIOS", "multiboot2, UEFI"};
+  static const char *const paths[] = {"PVH", "multiboot2, BIOS", "multiboot2, UEFI", "device tree",
+                                      "UEFI"};
   static char text[4096];
   struct writer w = writer_init(span_of(text, sizeof text));
   fmt(&w, "urMQTT %s, build %s, started by %s (%s)\n", URMQTT_VERSION, URMQTT_BUILD_ID,
@@ -72,7 +55,7 @@ static void describe(void) {
   frames_describe(&w);
   clock_describe(&w);
   random_describe(&w);
-  idle_describe(&w);
+  machine_interrupts_describe(&w);
   console_describe(&w);
   plat_console(writer_bytes(&w));
 }
@@ -87,15 +70,15 @@ NORETURN static void install(void) {
 
 void metal_start(const struct boot_info *info) {
   metal_boot = info;
-  paging_drop_slot(info->layout.image_phys);
+  paging_drop_identity(info->layout.image_phys);
   trap_init();
   frames_init(info);
   console_init(info);
   frames_divide();
-  vectors_on();
-  acpi_read(info);
+  machine_cpu_start();
+  machine_tables_read(info);
   clock_init();
-  idle_init();
+  machine_interrupts_start();
   random_init(info);
   describe();
   if (metal_command_word("install")) {

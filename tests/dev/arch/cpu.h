@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Stands in the place of src/arch/x86_64/cpu.h when drivers are compiled for tests: every port,
+// Stands in the place of src/arch/cpu.h when drivers are compiled for tests: every port,
 // every device register and every barrier is a call into the test's device.
 #pragma once
 #include "base/cc.h"
@@ -30,6 +30,16 @@ static inline u16 cpu_in16(u16 port) {
 }
 static inline u32 cpu_in32(u16 port) {
   return fake_io_read(port, 4);
+}
+static inline u16 cpu_config_select(u32 bus, u32 dev, u32 fn, u32 off) {
+  cpu_out32(0xcf8, 0x80000000u | bus << 16 | dev << 11 | fn << 8 | (off & 0xfcu));
+  return (u16)(0xcfc + (off & 3));
+}
+static inline u32 cpu_config_read(u32 bus, u32 dev, u32 fn, u32 off, u32 width) {
+  return fake_io_read(cpu_config_select(bus, dev, fn, off), width);
+}
+static inline void cpu_config_write(u32 bus, u32 dev, u32 fn, u32 off, u32 width, u32 v) {
+  fake_io_write(cpu_config_select(bus, dev, fn, off), width, v);
 }
 static inline u8 cpu_mmio_read8(const volatile u8 *at) {
   return (u8)fake_mmio_read((uptr)at, 1);

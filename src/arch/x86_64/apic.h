@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Descriptor tables, exceptions, and the local interrupt controller of the boot core.
-//
-// I1  Interrupts are enabled only inside cpu_wait_for_interrupt: handlers never run in the middle
-//     of anything, acknowledge, and return. They use a stack of their own (IST) and no vector
-//     register.
-// I2  Every exception is our bug or broken hardware and ends in trap_fatal on a stack of its own,
-//     but one: the first touch of a page that is zeroed on demand, which then goes on.
+// The local interrupt controller of the boot core, and the I/O APIC's two lines that wake it.
+// Interrupts are enabled only inside cpu_wait_for_interrupt (arch/trap.h I1); handlers use a stack
+// of their own (IST).
 #pragma once
 #include "base/cc.h"
 
@@ -13,14 +9,6 @@
 #define TRAP_VECTOR_TIMER 0x41u
 #define TRAP_VECTOR_CONSOLE 0x42u
 #define TRAP_VECTOR_SPURIOUS 0xffu
-
-// Loads our GDT, TSS and IDT. From here on exceptions are reported.
-void trap_init(void);
-// Supplied by the platform: an exception happened. address is CR2 for a page fault, else 0.
-// Also supplied: a page fault. True when the access may be tried again. It runs in the middle of
-// anything: no vector registers, no pools.
-bool trap_page_fault(u64 error, u64 address);
-NORETURN void trap_fatal(u32 vector, u64 error, u64 address);
 
 // --- Local APIC. regs: the mapped register page (ignored when the processor has x2APIC).
 bool apic_has_x2(void);

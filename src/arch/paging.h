@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Four-level page tables out of a fixed pool in the image. Used twice: by boot, while the pool is
-// seen at its physical address, and later through the image's own mapping; only the boot core, at
-// start, ever changes a mapping.
+// Four-level page tables of 4 KiB pages, the same contract on both families, out of a fixed pool in
+// the image. Used twice: by boot, while the pool is seen at its physical address, and later through
+// the image's own mapping; only the boot core, at start, ever changes a mapping.
 //
 // I1  Nothing is ever both writable and executable: enum page_kind has no such member.
 // I2  No entry has the user bit; null and the whole lower half are unmapped once boot is over.
@@ -28,8 +28,9 @@ u64 paging_root_phys(void);
 // Maps whole pages; virt, phys and len are multiples of PAGE_SIZE. Memory that is aligned alike
 // gets 2 MiB pages. False when the pool is empty (part of the range may be mapped then).
 NODISCARD bool paging_map(u64 virt, u64 phys, u64 len, enum page_kind kind);
-// Removes the entry of the top level that covers virt (512 GiB) and flushes the whole TLB.
-void paging_drop_slot(u64 virt);
+// Unmaps the lower half, of which only the 512 GiB around virt, the image's place, are in use, and
+// flushes the whole TLB.
+void paging_drop_identity(u64 virt);
 // Physical address behind virt; false when unmapped.
 bool paging_lookup(u64 virt, u64 *phys);
 // Turns the 2 MiB pages wholly inside [virt, virt+len), mapped as PAGE_DATA, into pages that are
@@ -40,5 +41,5 @@ void paging_make_demand(u64 virt, u64 len);
 // vector register, since it runs in the middle of anything.
 bool paging_demand(u64 virt);
 u32 paging_tables_used(void);
-// Sets the PAT so that PAGE_SCREEN means write-combining. Once, before the first such mapping.
-void paging_set_pat(void);
+// Makes PAGE_SCREEN mean write-combining. Once, before the first such mapping.
+void paging_set_kinds(void);

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What only a PC has, among the files of this folder.
+#pragma once
+#include "base/cc.h"
+
+struct pc {
+  u32 cpu_count;  // enabled in the MADT; 1 when there is none
+  u64 ioapic_phys;
+  u32 ioapic_gsi_base;
+  struct pc_line {  // where an ISA interrupt arrives
+    u32 gsi;
+    bool low_active;
+    bool level;
+  } isa[16];
+  u16 pm_timer_port;  // 0 = none
+  bool pm_timer_32;
+  u16 pm1a_control;
+  u16 pm1b_control;
+  u8 sleep_type_a;  // for S5; 0 when not found
+  u8 sleep_type_b;
+  u8 century_reg;
+  bool reset_in_io;
+  u64 reset_address;  // 0 = none
+  u8 reset_value;
+};
+extern struct pc metal_pc;  // filled by machine_tables_read
+
+u64 pc_tsc_of(u64 ns);  // the TSC value at which plat_now_ns() reaches ns

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a PC's ACPI tables say: FADT (power, PM timer, reset), MADT (processors, I/O APIC, ISA
+// lines). No AML is run. The one thing AML would be needed for, the value that means "power off"
+// (\_S5), is looked for as bytes in the DSDT, and is 0 when not found, which is right on QEMU.
+#include "plat/metal/acpi.h"
+#include "plat/metal/machine.h"
+#include "plat/metal/x86_64/pc.h"
+
+struct pc metal_pc;
+
+// \_S5 as compilers write it: Name, Package, one or two byte-encoded integers.
+static void find_s5(struct pc *a, u64 dsdt_phys) {
+  struct bytes t = acpi_table_at(dsdt_phys);
+  for (usize i = ACPI_HEADER_LEN; i + 16 < t.len; i++) {
+    const u8 *p = t.ptr + i;
+    if (memcmp(p, "_S5_\x12", 5) != 0) {
+      continue;
+    }
+    usize at = 5 + (usize)(p[5] >> 6) + 1 + 1;  // package length's bytes, element count
+    u8 value[2] = {0, 0};
+    for (u32 k = 0; k < 2 && i + at + 2 < t.len; k++) {
+      if (p[at] == 0x0a) {
+        at++;
+      }
+      value[k] = p[at] & 7;  // ZeroOp and OneOp are their own values
+      at++;
+    }
+    a->sleep_type_a = value[0];
+    a->sleep_type_b = value[1];
+    return;
+  }
+}
+
+static void read_fadt(struct pc *a, struct bytes t) {
+  if (t.len < 116) {
+    return;  // no table has no bytes
+  }
+  const u8 *p = t.ptr;
+  a->pm1a_control = (u16)load_le32(p + 64);
+  a->pm1b_control = (u16)load_le32(p + 68);
+  a->pm_timer_port = p[91] == 4 ? (u16)load_le32(p + 76) : 0;
+  a->century_reg = p[108] & 0x7f;
+  u32 flags = load_le32(p + 112);
+  a->pm_timer_32 = (flags >> 8 & 1) != 0;
+  u64 dsdt = load_le32(p + 40);
+  if (t.len >= 129 && (flags >> 10 & 1) != 0 && p[116] <= 1) {
+    a->reset_in_io = p[116] == 1;
+    a->reset_address = load_le64(p + 120);
+    a->reset_value = p[128];
+  }
+  if (t.len >= 148 && load_le64(p + 140) != 0) {
+    dsdt = load_le64(p + 140);
+  }
+  find_s5(a, dsdt);
+}
+
+static void read_madt(struct pc *a, struct bytes t) {
+  u32 cpus = 0;
+  for (usize at = 44; at + 2 <= t.len;) {
+    const u8 *p = t.ptr + at;
+    usize len = p[1];
+    if (len < 2 || len > t.len - at) {
+      break;
+    }
+    if (p[0] == 0 && len >= 8) {
+      cpus += load_le32(p + 4) & 1;
+    } else if (p[0] == 9 && len >= 16) {
+      cpus += load_le32(p + 8) & 1;
+    } else if (p[0] == 1 && len >= 12 && a->ioapic_phys == 0) {
+      a->ioapic_phys = load_le32(p + 4);
+      a->ioapic_gsi_base = load_le32(p + 8);
+    } else if (p[0] == 2 && len >= 10 && p[3] < 16) {
+      u16 flags = load_le16(p + 8);
+      a->isa[p[3]] = (struct pc_line){load_le32(p + 4), (flags & 3) == 3, (flags >> 2 & 3) == 3};
+    }
+    at += len;
+  }
+  a->cpu_count = MAX(cpus, 1u);
+}
+
+void machine_tables_read(const struct boot_info *info) {
+  struct pc *a = &metal_pc;
+  ASSERT(a->cpu_count == 0);
+  a->cpu_count = 1;
+  for (u32 i = 0; i < 16; i++) {
+    a->isa[i].gsi = i;
+  }
+  acpi_read(info);
+  read_fadt(a, acpi_table("FACP"));
+  read_madt(a, acpi_table("APIC"));
+}
+
+void machine_tables_describe(struct writer *w) {
+  const struct pc *a = &metal_pc;
+  if (acpi_table_count() != 0) {
+    fmt(w, "acpi: %u processors, PM timer %s, reset register %s, S5 value %u\n", a->cpu_count,
+        a->pm_timer_port != 0 ? "yes" : "no", a->reset_address != 0 ? "yes" : "no",
+        a->sleep_type_a);
+  }
+  acpi_describe(w);
+}
+
+u32 metal_ecam(struct metal_ecam *out, u32 max) {
+  return acpi_ecam(out, max);
+}
