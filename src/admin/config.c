@@ -20,20 +20,34 @@ static void unknown(struct parser *p, struct bytes word) {
   }
 }
 
+// The listener that a line is for: the last one, or before any the one on port 1883.
+static struct config_listener *listener_of(struct parser *p) {
+  if (p->current != NULL) {
+    return p->current;
+  }
+  if (!p->implied_used) {
+    p->implied_used = true;
+    p->implied.line = p->line.number;
+  }
+  return &p->implied;
+}
+
 // The structure that a row's target lies in; NULL: said.
 static void *scope_of(struct parser *p) {
   struct config *c = p->config;
-  bool own =
-      p->k->scope == SCOPE_LISTENER || (p->k->scope == SCOPE_SECURITY && c->per_listener_settings);
-  if (!own) {
-    return p->k->scope == SCOPE_SECURITY ? (void *)&c->security : c;
-  }
-  if (c->listener_count == 0) {
-    problem(p, CONFIG_ERROR, "%s must stand after the `listener` line that it is for", p->k->name);
+  switch ((enum keyword_scope)p->k->scope) {
+  case SCOPE_GLOBAL: return c;
+  case SCOPE_LISTENER: return listener_of(p);
+  case SCOPE_SECURITY: return c->per_listener_settings ? &listener_of(p)->security : &c->security;
+  case SCOPE_BRIDGE:
+    if (c->bridge_count > 0) {
+      return &c->bridge[c->bridge_count - 1];
+    }
+    problem(p, CONFIG_ERROR, "%s must stand after the `connection` line that it is for",
+            p->k->name);
     return NULL;
   }
-  struct config_listener *l = &c->listener[c->listener_count - 1];
-  return p->k->scope == SCOPE_SECURITY ? (void *)&l->security : l;
+  return NULL;
 }
 
 static void take_line(struct parser *p) {
@@ -61,20 +75,43 @@ static void take_line(struct parser *p) {
   }
 }
 
+// --- lines
+
+// The next file of an included folder; false: the folder is done, and the file that named it goes
+// on.
+static bool next_file(struct parser *p) {
+  struct bytes name = bytes_of(NULL, 0);
+  p->number = p->pos = 0;
+  if (folder_next(p->tar, p->outer.dir, ".conf", p->file, &name, &p->text)) {
+    p->file = name;
+    return true;
+  }
+  p->outer.active = false;
+  p->file = p->outer.file;
+  p->text = p->outer.text;
+  p->pos = p->outer.pos;
+  p->number = p->outer.number;
+  return false;
+}
+
+static bool next_line(struct parser *p) {
+  while (!conf_next(p->text, &p->pos, &p->number, &p->line)) {
+    if (!p->outer.active) {
+      return false;
+    }
+    (void)next_file(p);
+  }
+  return true;
+}
+
 // --- what only the whole file shows
 
-static void check_listener(struct parser *p, struct config_listener *l) {
-  bool any =
-      l->certfile.data.len + l->keyfile.data.len + l->cafile.data.len + l->crlfile.data.len > 0;
-  p->line.number = l->line;
-  if (!p->config->per_listener_settings) {
-    l->security = p->config->security;
-  }
+static void check_tls_files(struct parser *p, const struct config_listener *l, bool any) {
   if (any && (l->certfile.data.len == 0 || l->keyfile.data.len == 0)) {
     problem(p, CONFIG_ERROR, "listener %u has no %s", l->port,
             l->certfile.data.len == 0 ? "certfile" : "keyfile");
   }
-  if (l->require_certificate && l->cafile.data.len == 0) {
+  if (l->require_certificate && l->cafile.data.len == 0 && l->capath.count == 0) {
     problem(p, CONFIG_ERROR, "listener %u has require_certificate but no cafile to judge by",
             l->port);
   }
@@ -94,6 +131,42 @@ static void check_listener(struct parser *p, struct config_listener *l) {
     problem(p, CONFIG_ERROR,
             "listener %u has use_identity_as_username without require_certificate true", l->port);
   }
+}
+
+// Whether anybody will listen there; says why not.
+static bool is_served(struct parser *p, const struct config_listener *l) {
+  if (l->unservable) {
+    problem(p, CONFIG_WARNING,
+            "listener %u is for programs on the same machine; there are none here, so nobody "
+            "listens",
+            l->port);
+    return false;
+  }
+  if (l->http_api) {
+    problem(p, CONFIG_WARNING,
+            "listener %u is mosquitto's HTTP interface, which is not served: nobody listens",
+            l->port);
+    return false;
+  }
+  return true;
+}
+
+static void check_listener(struct parser *p, struct config_listener *l) {
+  bool any = l->certfile.data.len + l->keyfile.data.len + l->cafile.data.len + l->crlfile.data.len +
+                 l->capath.count >
+             0;
+  p->line.number = l->line;
+  if (!p->config->per_listener_settings) {
+    l->security = p->config->security;
+  }
+  if (l->anonymous != 0) {
+    l->security.allow_anonymous = l->anonymous == 2;
+  }
+  check_tls_files(p, l, any);
+  l->served = is_served(p, l);
+  if (!l->served) {
+    return;
+  }
   if (!l->security.allow_anonymous && !l->use_identity_as_username) {
     problem(p, CONFIG_ERROR,
             "nobody could connect to listener %u: give use_identity_as_username true or "
@@ -106,14 +179,75 @@ static void check_listener(struct parser *p, struct config_listener *l) {
   }
 }
 
+// The listener of keywords before any `listener` line, last as in mosquitto.
+static void add_implied(struct parser *p) {
+  struct config *c = p->config;
+  if (!p->implied_used) {
+    return;
+  }
+  p->line.number = p->implied.line;
+  p->implied.port = p->implied.port != 0 ? p->implied.port : 1883;
+  bool taken = c->listener_count == CONFIG_LISTENERS_MAX;
+  for (u32 i = 0; i < c->listener_count; i++) {
+    taken |= c->listener[i].port == p->implied.port;
+  }
+  if (taken) {
+    problem(p, CONFIG_ERROR,
+            "a listener's keyword before the first `listener` line makes one on port %u, which is "
+            "there already: put it behind the line that it is for",
+            p->implied.port);
+    return;
+  }
+  if (c->listener_count > 0) {
+    problem(p, CONFIG_WARNING,
+            "a listener's keyword before the first `listener` line makes one more, on port %u, as "
+            "in mosquitto",
+            p->implied.port);
+  }
+  c->listener[c->listener_count++] = p->implied;
+}
+
+static void check_whole(struct parser *p) {
+  struct config *c = p->config;
+  add_implied(p);
+  for (u32 i = 0; i < c->listener_count; i++) {
+    check_listener(p, &c->listener[i]);
+  }
+  for (u32 i = 0; i < c->bridge_count; i++) {
+    p->line.number = c->bridge[i].line;
+    if (c->bridge[i].address_count == 0) {
+      problem(p, CONFIG_ERROR, "this connection has no address");
+    }
+  }
+  p->line.number = 0;
+  if (c->listener_count == 0) {
+    problem(p, CONFIG_WARNING,
+            "no `listener` line: mosquitto then serves its own machine only, and on this one lives "
+            "nobody else. Write `listener 1883` and who may come in (allow_anonymous, "
+            "cafile ...)");
+  }
+}
+
+struct config_listener config_listener_default(void) {
+  return (struct config_listener){
+      .max_qos = 2, .max_topic_alias = 10, .max_topic_alias_broker = 10};
+}
+
 enum err config_parse(struct bytes tar, struct config *out, struct config_report *report) {
   memset(report, 0, sizeof *report);
-  *out = (struct config){.max_inflight_messages = 20,
-                         .max_queued_messages = 1000,
-                         .max_packet_size = 2000000,
-                         .max_topic_alias = 10,
-                         .retain_available = true};
-  struct parser p = {.tar = tar, .config = out, .report = report, .file = BYTES_LIT(MAIN_FILE)};
+  memset(out, 0, sizeof *out);
+  out->max_inflight_messages = 20;
+  out->max_queued_messages = 1000;
+  out->max_packet_size = 2000000;
+  out->retain_available = true;
+  out->sys_interval_s = 10;
+  out->connection_messages = true;
+  out->log_types = 1u << LOG_ERROR | 1u << LOG_WARNING | 1u << LOG_NOTICE | 1u << LOG_INFORMATION;
+  struct parser p = {.tar = tar,
+                     .config = out,
+                     .report = report,
+                     .file = BYTES_LIT(MAIN_FILE),
+                     .implied = config_listener_default()};
   enum err e = ustar_find(tar, p.file, &p.text);
   if (e != ERR_OK) {
     problem(&p, CONFIG_ERROR,
@@ -121,18 +255,10 @@ enum err config_parse(struct bytes tar, struct config *out, struct config_report
                                : "the bundle is no ustar archive of regular files");
     return ERR_INVALID;
   }
-  u32 pos = 0;
-  u32 number = 0;
-  while (conf_next(p.text, &pos, &number, &p.line)) {
+  while (next_line(&p)) {
     take_line(&p);
   }
-  p.line.number = 0;
-  if (out->listener_count == 0) {
-    problem(&p, CONFIG_ERROR, "no `listener PORT` line");
-  }
-  for (u32 i = 0; i < out->listener_count; i++) {
-    check_listener(&p, &out->listener[i]);
-  }
+  check_whole(&p);
   return report->error_count > 0 ? ERR_INVALID : ERR_OK;
 }
 

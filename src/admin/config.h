@@ -8,6 +8,10 @@
 #define CONFIG_LISTENERS_MAX 16u
 #define CONFIG_NETWORKS_MAX 4u
 #define CONFIG_PROBLEMS_MAX 64u
+#define CONFIG_CAPATH_MAX 16u
+#define CONFIG_BRIDGES_MAX 32u
+#define CONFIG_BRIDGE_ADDRESSES_MAX 8u
+#define CONFIG_BRIDGE_TOPICS_MAX 256u  // of all bridges
 #define CONFIG_ORIGINS_MAX 8u
 
 struct config_file {  // a file of the bundle
@@ -20,19 +24,64 @@ struct config_security {
   bool allow_anonymous;
   struct config_file password_file, acl_file, psk_file;
 };
+struct config_files {  // the files of a folder of the bundle
+  struct bytes data[CONFIG_CAPATH_MAX];
+  u32 count;
+  struct bytes name;
+};
 struct config_listener {
   u16 port;
-  u32 line;  // of the `listener` keyword
+  u32 line;     // of the `listener` keyword
+  u32 address;  // 0 = every address of this machine
+  bool websockets;
+  bool http_api;    // mosquitto's web interface: not served
+  bool served;      // false: understood, and nobody listens (a warning has said why)
+  bool unservable;  // the parser's own: its place is none that this machine has
   struct config_file cafile, certfile, keyfile, crlfile;
+  struct config_files capath;
   struct config_security security;  // in force here, whichever way it was written
-  bool require_certificate, use_identity_as_username;
+  u8 anonymous;                     // listener_allow_anonymous: 0 = not said, 1 = false, 2 = true
+  bool require_certificate, use_identity_as_username, disable_client_cert_date_checks;
   u32 max_connections;  // 0 = no limit of its own
   u8 max_qos;
-  bool websockets;
-  struct bytes origin[CONFIG_ORIGINS_MAX];  // allowed to browsers; borrowed; none = all
-  u32 origin_count;
+  u8 versions;  // 1 << protocol level; 0 = all
+  u32 max_topic_alias, max_topic_alias_broker;
+  struct bytes mount_point, auto_id_prefix;  // empty = none, the broker's
   u8 proxy;  // version of the PROXY header that comes first; 0 = none
   bool proxy_needs_tls;
+  struct bytes origin[CONFIG_ORIGINS_MAX];  // allowed to browsers; borrowed; none = all
+  u32 origin_count;
+};
+// One `connection` with its keywords. Parsed; nothing connects yet.
+struct config_bridge {
+  struct bytes name;
+  u32 line;
+  struct {
+    struct bytes host;
+    u16 port;
+  } address[CONFIG_BRIDGE_ADDRESSES_MAX];
+  u32 address_count;
+  struct bytes remote_clientid, remote_username, remote_password;
+  struct bytes local_clientid, local_username, local_password;
+  struct bytes notification_topic, alpn, identity, psk, bind_address;
+  struct config_file cafile, certfile, keyfile;
+  struct config_files capath;
+  u8 protocol_version;    // 3, 4 or 5
+  u8 start_type;          // 0 automatic, 1 lazy, 2 once
+  u8 local_cleansession;  // 0 = as cleansession, 1 = false, 2 = true
+  bool cleansession, try_private, notifications, notifications_local_only, round_robin;
+  bool attempt_unsubscribe, outgoing_retain, insecure, tls_use_os_certs;
+  u32 keepalive_interval_s, idle_timeout_s, threshold, max_packet_size, max_topic_alias;
+  u32 receive_maximum, session_expiry_interval_s;
+  u32 restart_base_s, restart_cap_s, restart_stable_s;  // base = cap: fixed
+};
+enum config_direction { BRIDGE_OUT = 1, BRIDGE_IN = 2, BRIDGE_BOTH = 3 };
+struct config_bridge_topic {
+  u32 bridge;
+  struct bytes pattern;  // empty: the prefixes are the topics
+  struct bytes local_prefix, remote_prefix;
+  u8 direction;
+  u8 qos;
 };
 struct config_network {
   bool dhcp;
@@ -49,18 +98,43 @@ struct config {
   u32 network_count;                // 0 = DHCP on every NIC
   struct config_security security;  // of all listeners, unless per_listener_settings
   bool per_listener_settings;
-  u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive, max_topic_alias;
+  struct config_bridge bridge[CONFIG_BRIDGES_MAX];
+  u32 bridge_count;
+  struct config_bridge_topic bridge_topic[CONFIG_BRIDGE_TOPICS_MAX];
+  u32 bridge_topic_count;
+  u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive;
+  u32 max_inflight_bytes, max_queued_bytes;        // of one client; 0 = none
+  u32 message_size_limit;                          // of a payload; 0 = none
+  u64 memory_limit;                                // of stored messages; 0 = none
+  u32 global_max_clients, global_max_connections;  // 0 = none
+  u32 retain_expiry_interval_min;                  // 0 = never
+  u32 sys_interval_s;                              // 0 = no $SYS
+  struct bytes auto_id_prefix;
+  bool queue_qos0_messages, upgrade_outgoing_qos, allow_duplicate_messages, connection_messages;
+  bool log_topic;                      // log_dest topic: lines go to $SYS/broker/log/... too
+  u32 log_types;                       // 1 << enum config_log
   u32 persistent_client_expiration_s;  // 0 = never
   bool retain_available;
   bool persistence;  // accepted: served from RAM with a warning until there is a disk
+};
+
+enum config_log {
+  LOG_ERROR,
+  LOG_WARNING,
+  LOG_NOTICE,
+  LOG_INFORMATION,
+  LOG_DEBUG,
+  LOG_SUBSCRIBE,
+  LOG_UNSUBSCRIBE,
+  LOG_WEBSOCKETS,
 };
 
 enum config_severity { CONFIG_NOTE, CONFIG_WARNING, CONFIG_ERROR };
 struct config_problem {
   enum config_severity severity;
   char file[64];
-  u32 line;        // 0 = the file as a whole
-  char text[200];  // a TLS reason of 160 and its listener fit
+  u32 line;  // 0 = the file as a whole
+  char text[256];
 };
 struct config_report {
   struct config_problem problem[CONFIG_PROBLEMS_MAX];

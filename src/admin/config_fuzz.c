@@ -47,9 +47,10 @@ static void check_problem(const struct config_problem *p) {
 int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   static struct config config;
   static struct config_report report;
-  usize room = ALIGN_UP(len, (usize)USTAR_BLOCK) + 8 * USTAR_BLOCK;
+  usize room = 2 * ALIGN_UP(len, (usize)USTAR_BLOCK) + 8 * USTAR_BLOCK;
   u8 *tar = calloc(1, room);
   usize at = add(tar, 0, "f", (const u8 *)"x", 1);
+  at = add(tar, at, "conf.d/a.conf", data, len);  // also as an included file
   at = add(tar, at, "urmqtt.conf", data, len);
   enum err e = config_parse(bytes_of(tar, at), &config, &report);
   if ((e == ERR_OK) != (report.error_count == 0)) {
@@ -60,14 +61,17 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   }
   for (u32 i = 0; e == ERR_OK && i < config.listener_count; i++) {
     const struct config_listener *l = &config.listener[i];
-    if (l->port == 0 || (l->require_certificate && l->cafile.data.len == 0) ||
+    bool ca = l->cafile.data.len + l->capath.count > 0;
+    if ((l->served && l->port == 0) || (l->require_certificate && !ca) ||
         (l->certfile.data.len == 0) != (l->keyfile.data.len == 0) ||
-        (!l->security.allow_anonymous && !l->use_identity_as_username)) {
+        (l->served && !l->security.allow_anonymous && !l->use_identity_as_username)) {
       abort();
     }
   }
-  if (e == ERR_OK && config.listener_count == 0) {
-    abort();
+  for (u32 i = 0; e == ERR_OK && i < config.bridge_topic_count; i++) {
+    if (config.bridge_topic[i].bridge >= config.bridge_count) {
+      abort();
+    }
   }
   free(tar);
   return 0;

@@ -7,8 +7,9 @@
 
 #define NEAR 4u  // words that differ in as many places do not resemble each other
 
-static const struct keyword *const tables[] = {keywords_listener, keywords_front, keywords_broker,
-                                               keywords_security, keywords_system};
+static const struct keyword *const tables[] = {keywords_listener, keywords_front,  keywords_broker,
+                                               keywords_security, keywords_plugin, keywords_bridge,
+                                               keywords_system};
 
 const struct keyword *keyword_find(struct bytes word) {
   for (u32 t = 0; t < ARRAY_COUNT(tables); t++) {
@@ -141,11 +142,36 @@ void take_u32(struct parser *p, void *field) {
   }
 }
 
+void take_u64(struct parser *p, void *field) {
+  u64 v = 0;
+  if (take_number(p, p->k->least, most_of(p, U64_MAX), &v)) {
+    *(u64 *)field = v;
+  }
+}
+
+void take_choice(struct parser *p, void *field) {
+  u32 errors = p->report->error_count;
+  bool yes = false;
+  take_bool(p, &yes);
+  if (p->report->error_count == errors) {
+    *(u8 *)field = yes ? 2 : 1;
+  }
+}
+
 void take_limit(struct parser *p, void *field) {
   u64 v = 0;
   u64 most = most_of(p, U32_MAX);
   if (take_number(p, 0, most, &v)) {
     *(u32 *)field = (u32)(v == 0 ? most : v);
+  }
+}
+
+void take_positive(struct parser *p, void *field) {
+  u64 v = 0;
+  if (bytes_equal_str(value_of(p), "-1")) {
+    *(u32 *)field = 0;
+  } else if (take_number(p, 1, 10000000, &v)) {
+    *(u32 *)field = (u32)v;
   }
 }
 
@@ -180,6 +206,73 @@ void take_file(struct parser *p, void *field) {
     problem(p, CONFIG_ERROR, "%s: the bundle has no file \"%s\"", p->k->name, shown(f->name, buf));
   } else if (f->data.len == 0) {
     problem(p, CONFIG_ERROR, "%s: the file \"%s\" is empty", p->k->name, shown(f->name, buf));
+  }
+}
+
+static bool less(struct bytes a, struct bytes b) {
+  usize n = MIN(a.len, b.len);
+  int order = n == 0 ? 0 : memcmp(a.ptr, b.ptr, n);
+  return order != 0 ? order < 0 : a.len < b.len;
+}
+
+// Does `name` lie in folder `dir` itself?
+static bool in_folder(struct bytes name, struct bytes dir) {
+  usize end = dir.len;
+  return dir.len > 0 && name.len > end + 1 && name.ptr[end] == '/' &&
+         bytes_starts_with(name, dir) &&
+         bytes_find(bytes_skip(name, end + 1), '/') + end + 1 == name.len;
+}
+
+static bool ends_with(struct bytes name, const char *suffix) {
+  struct bytes s = bytes_str(suffix);
+  return name.len >= s.len && bytes_equal(bytes_skip(name, name.len - s.len), s);
+}
+
+bool folder_next(struct bytes tar, struct bytes dir, const char *suffix, struct bytes after,
+                 struct bytes *name, struct bytes *data) {
+  while (dir.len > 0 && dir.ptr[dir.len - 1] == '/') {
+    dir.len--;
+  }
+  while (dir.len > 0 && dir.ptr[0] == '/') {
+    dir = bytes_skip(dir, 1);
+  }
+  struct bytes last = base_name(dir);
+  struct ustar_entry e;
+  u32 pos = 0;
+  bool found = false;
+  while (ustar_next(tar, &pos, &e) == ERR_OK) {
+    struct bytes n = bytes_part(tar, e.name);
+    bool here = in_folder(n, dir) || in_folder(n, last);
+    if (here && ends_with(n, suffix) && (after.len == 0 || less(after, n)) &&
+        (!found || less(n, *name))) {
+      *name = n;
+      *data = bytes_part(tar, e.data);
+      found = true;
+    }
+  }
+  return found;
+}
+
+void take_files(struct parser *p, void *field) {
+  char buf[64];
+  struct config_files *f = field;
+  struct bytes name = bytes_of(NULL, 0);
+  struct bytes data = bytes_of(NULL, 0);
+  f->name = value_of(p);
+  f->count = 0;
+  while (folder_next(p->tar, f->name, "", name, &name, &data)) {
+    if (f->count == CONFIG_CAPATH_MAX) {
+      problem(p, CONFIG_ERROR, "%s: more than %u files in \"%s\"", p->k->name, CONFIG_CAPATH_MAX,
+              shown(f->name, buf));
+      return;
+    }
+    if (data.len > 0) {
+      f->data[f->count++] = data;
+    }
+  }
+  if (f->count == 0) {
+    problem(p, CONFIG_ERROR, "%s: the bundle has no files in a folder \"%s\"", p->k->name,
+            shown(f->name, buf));
   }
 }
 

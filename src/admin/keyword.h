@@ -7,11 +7,14 @@
 #include "admin/conf.h"
 #include "admin/config.h"
 
+#define CONFIG_MOUNT_MAX 200u
+
 enum keyword_scope {
   SCOPE_GLOBAL,    // struct config
   SCOPE_LISTENER,  // the listener before it, else the one on port 1883 that mosquitto implies
   SCOPE_SECURITY,  // struct config_security: all listeners', or after per_listener_settings true
                    // the listener's
+  SCOPE_BRIDGE,    // the `connection` before it
 };
 enum keyword_fate {
   FATE_KEPT,     // means here what it means in mosquitto
@@ -28,7 +31,16 @@ struct parser {
   struct bytes file;  // name of the file being read
   struct bytes text;
   struct conf_line line;
-  const struct keyword *k;  // the keyword being taken
+  u32 pos, number;                  // where conf_next stands in `text`
+  const struct keyword *k;          // the keyword being taken
+  struct config_listener *current;  // the last listener; NULL: none yet
+  struct config_listener implied;   // on port 1883, when keywords stand before any listener
+  bool implied_used, log_types_set;
+  struct {  // include_dir: `text` is a file of folder `dir`, what comes after it stands here
+    bool active;
+    struct bytes dir, file, text;
+    u32 pos, number;
+  } outer;
 };
 struct keyword {
   const char *name;  // one that ends in '_' stands for every word that begins so
@@ -43,16 +55,21 @@ struct keyword {
 
 // The scope, target and function of a row whose value is of a usual kind, chosen by the type of the
 // field that it fills.
-#define KEYWORD_FIELD(which, type, field)          \
-  .scope = (which), .at = OFFSETOF(type, field),   \
-  .take = _Generic(((type *)0)->field, bool        \
-                   : take_bool, u8                 \
-                   : take_u8, u32                  \
-                   : take_u32, struct bytes        \
-                   : take_text, struct config_file \
-                   : take_file)
+// clang-format off
+#define KEYWORD_FIELD(which, type, field)        \
+  .scope = (which), .at = OFFSETOF(type, field), \
+  .take = _Generic(((type *)0)->field,           \
+                   bool: take_bool,              \
+                   u8: take_u8,                  \
+                   u32: take_u32,                \
+                   u64: take_u64,                \
+                   struct bytes: take_text,      \
+                   struct config_file: take_file, \
+                   struct config_files: take_files)
+// clang-format on
 #define IN_CONFIG(field) KEYWORD_FIELD(SCOPE_GLOBAL, struct config, field)
 #define IN_LISTENER(field) KEYWORD_FIELD(SCOPE_LISTENER, struct config_listener, field)
+#define IN_BRIDGE(field) KEYWORD_FIELD(SCOPE_BRIDGE, struct config_bridge, field)
 #define IN_SECURITY(field) KEYWORD_FIELD(SCOPE_SECURITY, struct config_security, field)
 // The same with a function of its own.
 #define BY(which, type, field, function) \
@@ -63,6 +80,8 @@ extern const struct keyword keywords_listener[];  // keyword_listener.c
 extern const struct keyword keywords_front[];     // keyword_front.c: WebSocket, PROXY protocol
 extern const struct keyword keywords_broker[];    // keyword_broker.c: limits, sessions, storage
 extern const struct keyword keywords_security[];  // keyword_security.c: who may come in
+extern const struct keyword keywords_plugin[];    // keyword_plugin.c
+extern const struct keyword keywords_bridge[];    // keyword_bridge.c
 extern const struct keyword keywords_system[];    // keyword_system.c: network, logs, process
 
 // The row of a word; NULL: there is none.
@@ -87,7 +106,18 @@ bool take_number(struct parser *p, u64 least, u64 most, u64 *out);
 void take_bool(struct parser *p, void *field);
 void take_u8(struct parser *p, void *field);
 void take_u32(struct parser *p, void *field);
-void take_text(struct parser *p, void *field);   // struct bytes, not empty
-void take_file(struct parser *p, void *field);   // struct config_file: a file of the bundle
-void take_limit(struct parser *p, void *field);  // u32; 0 is the row's most
+void take_u64(struct parser *p, void *field);
+void take_choice(struct parser *p, void *field);    // u8: 1 = false, 2 = true
+void take_text(struct parser *p, void *field);      // struct bytes, not empty
+void take_file(struct parser *p, void *field);      // struct config_file: a file of the bundle
+void take_positive(struct parser *p, void *field);  // u32 above 0, or -1: no limit, 0 here
+void take_files(struct parser *p, void *field);     // struct config_files: those of a folder
+void take_limit(struct parser *p, void *field);     // u32; 0 is the row's most
+// The next file of the bundle, by the bytes of its name, that lies in folder `dir` (a path as in
+// mosquitto.conf; of its whole path or of its last name) behind `after`; false: no more. `suffix`
+// ends its name.
+bool folder_next(struct bytes tar, struct bytes dir, const char *suffix, struct bytes after,
+                 struct bytes *name, struct bytes *data);
+// A listener as mosquitto has it before any keyword.
+struct config_listener config_listener_default(void);
 bool parse_ip4(struct bytes text, u32 *out);

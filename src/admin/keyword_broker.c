@@ -34,44 +34,51 @@ static void on_persistence(struct parser *p, void *field) {
   }
 }
 
+static void on_duplicates(struct parser *p, void *field) {
+  take_bool(p, field);
+  if (p->config->allow_duplicate_messages) {
+    problem(
+        p, CONFIG_NOTE,
+        "allow_duplicate_messages: overlapping subscriptions get one copy, with the highest QoS");
+  }
+}
+
 #define OWN_MEMORY "urMQTT divides the machine's memory itself"
 #define WITH_DISK "there is no storage yet"
-#define BREAKS "ignoring it would break what you rely on"
 
 const struct keyword keywords_broker[] = {
     {"max_inflight_messages", BY(SCOPE_GLOBAL, struct config, max_inflight_messages, take_limit),
      .most = 65535},
     {"max_queued_messages", BY(SCOPE_GLOBAL, struct config, max_queued_messages, take_limit),
      .most = 60000},
+    {"max_inflight_bytes", IN_CONFIG(max_inflight_bytes)},
+    {"max_queued_bytes", IN_CONFIG(max_queued_bytes)},
     {"max_packet_size", IN_CONFIG(max_packet_size), .least = 20, .most = 268435455},
+    {"message_size_limit", IN_CONFIG(message_size_limit), .most = 268435455},
     {"max_keepalive", IN_CONFIG(max_keepalive), .most = 65535},
-    {"max_topic_alias", IN_CONFIG(max_topic_alias), .most = 65535},
+    {"memory_limit", IN_CONFIG(memory_limit), .fate = FATE_MAPPED,
+     .why = "bounds the stored messages; the rest of the memory is divided at start"},
+    {"global_max_clients", BY(SCOPE_GLOBAL, struct config, global_max_clients, take_positive)},
+    {"global_max_connections",
+     BY(SCOPE_GLOBAL, struct config, global_max_connections, take_positive)},
     {"persistent_client_expiration",
      BY(SCOPE_GLOBAL, struct config, persistent_client_expiration_s, on_expiration)},
     {"retain_available", IN_CONFIG(retain_available)},
+    {"retain_expiry_interval", IN_CONFIG(retain_expiry_interval_min)},
+    {"queue_qos0_messages", IN_CONFIG(queue_qos0_messages)},
+    {"upgrade_outgoing_qos", IN_CONFIG(upgrade_outgoing_qos)},
+    {"allow_duplicate_messages",
+     BY(SCOPE_GLOBAL, struct config, allow_duplicate_messages, on_duplicates)},
+    {"sys_interval", IN_CONFIG(sys_interval_s), .most = 65535},
     {"persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence)},
     {"persistence_location", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"persistence_file", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"autosave_interval", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"autosave_on_changes", .fate = FATE_IGNORED, .why = WITH_DISK},
-    {"queue_qos0_messages", .fate = FATE_IGNORED,
-     .why = "messages of QoS 0 are not queued for clients that are away"},
-    {"memory_limit", .fate = FATE_IGNORED, .why = OWN_MEMORY},
-    {"max_inflight_bytes", .fate = FATE_IGNORED, .why = OWN_MEMORY},
-    {"max_queued_bytes", .fate = FATE_IGNORED, .why = OWN_MEMORY},
     {"store_clean_interval", .fate = FATE_IGNORED, .why = OWN_MEMORY},
     {"packet_buffer_size", .fate = FATE_IGNORED, .why = OWN_MEMORY},
-    {"upgrade_outgoing_qos", .fate = FATE_IGNORED,
-     .why = "messages keep the QoS they were published with"},
     {"retry_interval", .fate = FATE_IGNORED,
      .why = "MQTT allows no repetition within a connection"},
-    {"sys_interval", .fate = FATE_IGNORED, .why = "there are no $SYS topics yet"},
-    {"global_max_clients", .fate = FATE_REFUSED, .why = "use max_connections after each listener"},
-    {"global_max_connections", .fate = FATE_REFUSED,
-     .why = "use max_connections after each listener"},
-    {"message_size_limit", .fate = FATE_REFUSED,
-     .why = "use max_packet_size, which counts the whole packet"},
-    {"retain_expiry_interval", .fate = FATE_REFUSED, .why = BREAKS},
-    {"connection", .fate = FATE_REFUSED, .why = BREAKS},
+    {"enable_control_api", .fate = FATE_IGNORED, .why = "there is no $CONTROL yet"},
     {.name = NULL},
 };

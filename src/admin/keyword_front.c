@@ -5,12 +5,11 @@
 static void on_protocol(struct parser *p, void *field) {
   struct bytes v = value_of(p);
   char buf[64];
-  if (bytes_equal_str(v, "mqtt")) {
-    *(bool *)field = false;
-  } else if (bytes_equal_str(v, "websockets")) {
-    *(bool *)field = true;
-  } else {
-    problem(p, CONFIG_ERROR, "protocol is mqtt or websockets, not \"%s\"", shown(v, buf));
+  struct config_listener *l = field;
+  l->websockets = bytes_equal_str(v, "websockets");
+  l->http_api = bytes_equal_str(v, "http_api");
+  if (!l->websockets && !l->http_api && !bytes_equal_str(v, "mqtt")) {
+    problem(p, CONFIG_ERROR, "protocol is mqtt, websockets or http_api, not \"%s\"", shown(v, buf));
   }
 }
 
@@ -26,7 +25,7 @@ static void on_origin(struct parser *p, void *field) {
 }
 
 const struct keyword keywords_front[] = {
-    {"protocol", BY(SCOPE_LISTENER, struct config_listener, websockets, on_protocol)},
+    {"protocol", .scope = SCOPE_LISTENER, .at = 0, .take = on_protocol},
     {"websockets_origin", .scope = SCOPE_LISTENER, .at = 0, .take = on_origin},
     {"enable_proxy_protocol", IN_LISTENER(proxy), .least = 1, .most = 2},
     {"proxy_protocol_v2_require_tls", IN_LISTENER(proxy_needs_tls)},

@@ -62,20 +62,88 @@ static void on_network(struct parser *p, void *field) {
   c->network[c->network_count++] = n;
 }
 
+// include_dir DIR: config.c reads its files before the next line of this one.
+static void on_include(struct parser *p, void *field) {
+  char buf[64];
+  struct bytes name;
+  struct bytes data;
+  struct bytes dir = value_of(p);
+  (void)field;
+  if (p->outer.active) {
+    problem(p, CONFIG_ERROR, "include_dir stands in a file that was included itself");
+  } else if (dir.len == 0) {
+    problem(p, CONFIG_ERROR, "include_dir wants the name of a folder");
+  } else if (!folder_next(p->tar, dir, ".conf", bytes_of(NULL, 0), &name, &data)) {
+    problem(p, CONFIG_WARNING, "include_dir: the bundle has no .conf files in a folder \"%s\"",
+            shown(dir, buf));
+  } else {
+    p->outer.active = true;
+    p->outer.dir = dir;
+    p->outer.file = p->file;
+    p->outer.text = p->text;
+    p->outer.pos = p->pos;
+    p->outer.number = p->number;
+    p->file = p->text = bytes_of(NULL, 0);
+    p->pos = p->number = 0;
+  }
+}
+
+static void on_log_dest(struct parser *p, void *field) {
+  char buf[64];
+  struct bytes rest = value_of(p);
+  struct bytes word = next_word(&rest);
+  bool console = bytes_equal_str(word, "stdout") || bytes_equal_str(word, "stderr");
+  if (bytes_equal_str(word, "topic")) {
+    *(bool *)field = true;
+  } else if (bytes_equal_str(word, "none")) {
+    problem(p, CONFIG_WARNING,
+            "log_dest none has no effect here: the console always shows the log");
+  } else if (!console) {
+    problem(p, CONFIG_WARNING, "log_dest %s has no effect here: urMQTT logs to its console",
+            shown(word, buf));
+  }
+}
+
+// u32: 1 << enum config_log
+static void on_log_type(struct parser *p, void *field) {
+  static const char *const names[] = {"error", "warning",   "notice",      "information",
+                                      "debug", "subscribe", "unsubscribe", "websockets"};
+  u32 *mask = field;
+  char buf[64];
+  struct bytes v = value_of(p);
+  if (!p->log_types_set) {  // the first one replaces the default
+    p->log_types_set = true;
+    *mask = 0;
+  }
+  for (u32 i = 0; i < ARRAY_COUNT(names); i++) {
+    if (bytes_equal_str(v, names[i])) {
+      *mask |= 1u << i;
+      return;
+    }
+  }
+  if (bytes_equal_str(v, "all")) {
+    *mask = U32_MAX;
+  } else if (bytes_equal_str(v, "none")) {
+    *mask = 0;
+  } else if (!bytes_equal_str(v, "internal")) {
+    problem(p, CONFIG_ERROR, "log_type: there is no type \"%s\"", shown(v, buf));
+  }
+}
+
 #define NO_PROCESS "urMQTT is no process of an operating system"
 #define ON_CONSOLE "urMQTT logs to its console"
 
 const struct keyword keywords_system[] = {
     {"network", .take = on_network},
-    {"pid_file", .fate = FATE_IGNORED, .why = NO_PROCESS},
-    {"user", .fate = FATE_IGNORED, .why = NO_PROCESS},
-    {"log_dest", .fate = FATE_IGNORED, .why = ON_CONSOLE},
-    {"log_type", .fate = FATE_IGNORED, .why = ON_CONSOLE},
+    {"include_dir", .take = on_include},
+    {"log_dest", BY(SCOPE_GLOBAL, struct config, log_topic, on_log_dest)},
+    {"log_type", BY(SCOPE_GLOBAL, struct config, log_types, on_log_type)},
+    {"connection_messages", IN_CONFIG(connection_messages)},
     {"log_facility", .fate = FATE_IGNORED, .why = ON_CONSOLE},
     {"log_timestamp", .fate = FATE_IGNORED, .why = ON_CONSOLE},
     {"log_timestamp_format", .fate = FATE_IGNORED, .why = ON_CONSOLE},
-    {"connection_messages", .fate = FATE_IGNORED, .why = ON_CONSOLE},
+    {"pid_file", .fate = FATE_IGNORED, .why = NO_PROCESS},
+    {"user", .fate = FATE_IGNORED, .why = NO_PROCESS},
     {"set_tcp_nodelay", .fate = FATE_IGNORED, .why = "urMQTT never delays small packets"},
-    {"include_dir", .fate = FATE_REFUSED, .why = "put its lines into urmqtt.conf"},
     {.name = NULL},
 };

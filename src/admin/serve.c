@@ -73,13 +73,17 @@ const struct config *serve_config(void) {
 
 void serve_limits(const struct config *c, struct limits *l) {
   struct broker_limits *b = &l->broker;
+  u32 alias = 0;
+  for (u32 i = 0; i < c->listener_count; i++) {
+    alias = MAX(alias, c->listener[i].max_topic_alias);
+  }
   b->session_inflight_max =
       c->max_inflight_messages != 0 ? c->max_inflight_messages : b->session_inflight_max;
   b->session_queued_max =
       c->max_queued_messages != 0 ? c->max_queued_messages : b->session_queued_max;
   b->packet_size_max = c->max_packet_size != 0 ? c->max_packet_size : b->packet_size_max;
   b->keep_alive_max = (u16)MIN(c->max_keepalive, U16_MAX);
-  b->topic_alias_max = (u16)MIN(c->max_topic_alias, b->topic_alias_max);
+  b->topic_alias_max = (u16)MIN(alias, b->topic_alias_max);
   b->retain_available = c->retain_available;
   b->v4_expiry_s =
       c->persistent_client_expiration_s != 0 ? c->persistent_client_expiration_s : U32_MAX;
@@ -88,6 +92,9 @@ void serve_limits(const struct config *c, struct limits *l) {
     if (c->listener[i].websockets || c->listener[i].proxy != 0) {
       l->server.fronts = MIN(l->server.connections, (u32)(l->memory_len / 64 / FRONT_BYTES));
     }
+  }
+  if (c->memory_limit != 0) {
+    b->message_bytes = ALIGN_DOWN(MIN(b->message_bytes, MAX(c->memory_limit, 1ull << 20)), 4096ull);
   }
 }
 
@@ -157,6 +164,9 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
                                      .proxy_needs_tls = l->proxy_needs_tls};
     static_assert(sizeof config.origins == sizeof l->origin, "one list");
     memcpy(config.origins, l->origin, sizeof config.origins);
+    if (!l->served) {
+      continue;
+    }
     config.tls = has_tls(l) ? make_context(l, ticket_key) : NULL;
     if (has_tls(l) && config.tls == NULL) {
       good = false;

@@ -73,11 +73,47 @@ static usize add_file(u8 *tar, usize at, const char *dir, int dir_fd, const char
   return at + BLOCK + ALIGN_UP(got, (usize)BLOCK);
 }
 
-struct bytes bundle_from_dir(const char *dir) {
+// The files of folder `name` of the bundle's folder ("" = that one itself), which `dir_fd` is.
+static usize add_folder(u8 *tar, usize at, const char *dir, int dir_fd, const char *name) {
   struct dirent **entry;
-  int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  int n = dir_fd < 0 ? -1 : scandir(dir, &entry, NULL, alphasort);
+  int n = scandirat(dir_fd, *name != 0 ? name : ".", &entry, NULL, alphasort);
   if (n < 0) {
+    die(dir, name);
+  }
+  for (int i = 0; i < n; i++) {
+    char path[520];
+    (void)snprintf(path, sizeof path, "%s%s%s", name, *name != 0 ? "/" : "", entry[i]->d_name);
+    if (entry[i]->d_name[0] != '.') {
+      at = add_file(tar, at, dir, dir_fd, path);
+    }
+    free(entry[i]);
+  }
+  free(entry);
+  return at;
+}
+
+// The folders of the bundle's folder, one level of them.
+static usize add_folders(u8 *tar, usize at, const char *dir, int dir_fd) {
+  struct dirent **entry;
+  struct stat st;
+  int n = scandirat(dir_fd, ".", &entry, NULL, alphasort);
+  if (n < 0) {
+    die(dir, "");
+  }
+  for (int i = 0; i < n; i++) {
+    const char *name = entry[i]->d_name;
+    if (name[0] != '.' && fstatat(dir_fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
+      at = add_folder(tar, at, dir, dir_fd, name);
+    }
+    free(entry[i]);
+  }
+  free(entry);
+  return at;
+}
+
+struct bytes bundle_from_dir(const char *dir) {
+  int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir_fd < 0) {
     die(dir, "");
   }
   u8 *tar = mmap(NULL, BUNDLE_MAX, PROT_READ | PROT_WRITE,
@@ -85,14 +121,8 @@ struct bytes bundle_from_dir(const char *dir) {
   if (tar == MAP_FAILED) {
     die(dir, "");
   }
-  usize at = 0;
-  for (int i = 0; i < n; i++) {
-    if (entry[i]->d_name[0] != '.') {
-      at = add_file(tar, at, dir, dir_fd, entry[i]->d_name);
-    }
-    free(entry[i]);
-  }
-  free(entry);
+  usize at = add_folder(tar, 0, dir, dir_fd, "");
+  at = add_folders(tar, at, dir, dir_fd);
   close(dir_fd);
   return bytes_of(tar, at + 2 * (usize)BLOCK);
 }
