@@ -55,6 +55,7 @@ void broker_limits_default(struct broker_limits *out, u64 memory_len) {
       .topic_alias_max = 10,
       .v4_expiry_s = U32_MAX,
       .retain_available = true,
+      .check_retain_source = true,
   };
   u64 fixed = broker_bytes(out);
   u64 room = memory_len > fixed ? memory_len - fixed : 0;
@@ -75,6 +76,7 @@ u64 broker_bytes(const struct broker_limits *l) {
   sum += pool_bytes(sizeof(struct rnode), rnodes_of(l)) + 64;
   sum += pool_bytes(sizeof(struct replay), replays_of(l)) + 64;
   sum += tables * sizeof(u32) + 4 * 64;  // hash tables
+  sum += access_bytes(l) + 64;
   sum += blocks_bytes(l->message_bytes) + 64;
   return sum;
 }
@@ -121,7 +123,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
       take_table(carve, &b->session_table, l->sessions) &&
       take_table(carve, &b->sub_table, l->subscriptions) &&
       take_table(carve, &b->node_table, l->topic_nodes) &&
-      take_table(carve, &b->rnode_table, rnodes_of(l));
+      take_table(carve, &b->rnode_table, rnodes_of(l)) && access_init(b, carve);
   if (!ok) {
     return ERR_NO_MEMORY;
   }

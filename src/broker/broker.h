@@ -17,6 +17,7 @@
 //     the order of their PUBLISHes.
 // I4  Nothing here allocates outside its pools: shortage is a reason code or a counted drop.
 #pragma once
+#include "broker/access.h"
 #include "loop/carve.h"
 #include "loop/core.h"
 #include "mqtt/packet.h"
@@ -39,6 +40,7 @@ struct broker_limits {
   u16 keep_alive_max;   // 0 = none
   u32 v4_expiry_s;      // persistent_client_expiration of 3.1.1; U32_MAX = never
   bool retain_available;
+  bool check_retain_source;  // a retained message is withheld once its publisher may not write it
 };
 void broker_limits_default(struct broker_limits *out, u64 memory_len);
 u64 broker_bytes(const struct broker_limits *limits);
@@ -46,9 +48,12 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
 
 // Who is connecting, as the server has established it.
 struct broker_identity {
-  struct bytes username;  // from the certificate or the packet; empty = anonymous
+  struct bytes username;   // from the certificate or the packet
+  struct bytes client_id;  // in place of the packet's; empty = the packet's
+  bool has_username;       // false: anonymous
   bool from_certificate;
-  u8 qos_max;  // the listener's highest QoS, 0..2
+  u8 access_set;  // which rules hold for it, < BROKER_ACCESS_SETS
+  u8 qos_max;     // the listener's highest QoS, 0..2
 };
 // How the connection is told things; the server's functions. `user` is the connection.
 struct broker_ops {
@@ -58,12 +63,17 @@ struct broker_ops {
   // the server sends DISCONNECT with the reason where the version has it, then closes. The session
   // is detached when this is called.
   void (*kick)(void *user, enum mqtt_reason reason);
-  // Permission hooks; NULL = everything allowed. Filled by configuration (acl_file comes with
-  // *Whole MQTT*).
-  bool (*may_publish)(void *user, struct bytes topic, u8 qos, bool retain);
-  bool (*may_subscribe)(void *user, struct bytes filter, u8 qos);
 };
 void broker_set_ops(struct broker *b, const struct broker_ops *ops);
+
+// Who may do what: one set of rules for all, or one a listener. READ is asked for each delivery,
+// WRITE for each PUBLISH and will, the others only with check_subscribe. Answers about READ are
+// remembered until broker_access_changed.
+#define BROKER_ACCESS_SETS 16u
+// rules NULL: everything allowed (the start). Copied; rules->ctx must live on.
+void broker_set_access(struct broker *b, u32 set, const struct access_rules *rules,
+                       bool check_subscribe);
+void broker_access_changed(struct broker *b);
 
 // CONNECT, decoded and authenticated. 0: *out is the session with `user` attached, and its CONNACK
 // is the first thing to pull; *keep_alive_s is in force (server keep-alive applied, 0 = none).

@@ -684,20 +684,15 @@ static void replay_goes_on_after_reconnect(void **state) {
   CHECK(pool_taken(&w.b->replays) == 0);
 }
 
-static bool deny_publish(void *user, struct bytes topic, u8 qos, bool retain) {
-  (void)user, (void)qos, (void)retain;
-  return !bytes_equal_str(topic, "secret");
-}
-static bool deny_subscribe(void *user, struct bytes filter, u8 qos) {
-  (void)user, (void)qos;
-  return !bytes_equal_str(filter, "secret");
+static bool no_secret(const void *ctx, const struct access_who *who, enum access_kind kind,
+                      struct bytes topic) {
+  (void)ctx, (void)who;
+  return kind == ACCESS_READ || !bytes_equal_str(topic, "secret");
 }
 static void permission_hooks(void **state) {
   (void)state;
-  broker_set_ops(w.b, &(struct broker_ops){.wake = on_wake,
-                                           .kick = on_kick,
-                                           .may_publish = deny_publish,
-                                           .may_subscribe = deny_subscribe});
+  struct access_rules rules = {.allows = no_secret};
+  broker_set_access(w.b, 0, &rules, true);
   for (u32 v = 0; v < 2; v++) {
     a.version = versions[v];
     CHECK(client_connect(&a, "a", true, 0));

@@ -42,6 +42,8 @@ struct client {
   struct mqtt_connack connack;
   u16 keep_alive_s;
   u8 qos_max;  // of its listener
+  u8 access_set;
+  const char *username;  // NULL = anonymous
   u8 *rx;
   u32 rx_len, rx_cap, rx_pos;
   u32 span_len;  // how much room a pull is given
@@ -206,7 +208,11 @@ static bool client_connect_with(struct client *c, const struct mqtt_connect_out 
   struct bytes p = bytes_of(copy, w.pos);
   struct mqtt_connect d;
   CHECK(mqtt_decode_connect(p, &d) == MQTT_SUCCESS);
-  struct broker_identity id = {.qos_max = c->qos_max};
+  struct broker_identity id = {.qos_max = c->qos_max, .access_set = c->access_set};
+  if (c->username != NULL) {
+    id.username = bytes_str(c->username);
+    id.has_username = true;
+  }
   c->version = o->version;
   c->kicked = false;
   c->awake = false;

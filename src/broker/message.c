@@ -25,7 +25,8 @@ struct message *message_make(struct broker *b, const struct message_in *in) {
   u32 props_off = 2 + topic_len;
   u32 raw_off = props_off + mqtt_varint_len(raw_len);
   u64 len = (u64)raw_off + raw_len + in->payload.len;
-  struct message *m = blocks_take(&b->blocks, sizeof *m + len);
+  u32 origin_len = access_origin_len(b, in);
+  struct message *m = blocks_take(&b->blocks, sizeof *m + len + origin_len);
   if (m == NULL) {
     return NULL;
   }
@@ -37,6 +38,7 @@ struct message *message_make(struct broker *b, const struct message_in *in) {
                         .len = (u32)len,
                         .qos = in->qos,
                         .retain = in->retain,
+                        .origin_len = origin_len,
                         .expires_ns = in->expires_ns};
   struct writer w = writer_init(span_of(m->data, raw_off));
   mqtt_write_utf8(&w, in->topic);
@@ -51,6 +53,9 @@ struct message *message_make(struct broker *b, const struct message_in *in) {
   }
   if (in->payload.len > 0) {
     memcpy(m->data + m->payload_off, in->payload.ptr, in->payload.len);
+  }
+  if (origin_len > 0) {
+    access_origin_write(in, m->data + len, origin_len);
   }
   b->stats.messages_stored++;
   b->stats.message_bytes_stored += blocks_len(&b->blocks, m);

@@ -62,12 +62,10 @@ static enum mqtt_reason check_publish(const struct session *s, const struct mqtt
 static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publish *p,
                                       struct bytes packet, struct bytes topic, u64 now_ns) {
   struct broker *b = s->b;
-  bool allowed =
-      !bytes_starts_with(topic, BYTES_LIT("$SYS/")) &&
-      (b->ops.may_publish == NULL || b->ops.may_publish(s->user, topic, p->qos, p->retain));
-  if (!allowed) {
+  if (!access_allows(s, ACCESS_WRITE, topic)) {
     return MQTT_NOT_AUTHORIZED;
   }
+  struct access_who who = session_who(s);
   u64 own =
       1ull << MQTT_P_MESSAGE_EXPIRY | 1ull << MQTT_P_TOPIC_ALIAS | 1ull << MQTT_P_SUBSCRIPTION_ID;
   struct message_in in = {.topic = topic,
@@ -76,7 +74,9 @@ static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publi
                           .payload = bytes_part(packet, p->payload),
                           .qos = p->qos,
                           .retain = p->retain,
-                          .expires_ns = expiry_deadline(&p->props, now_ns)};
+                          .expires_ns = expiry_deadline(&p->props, now_ns),
+                          .origin = &who,
+                          .origin_set = s->access_set};
   struct route_result r = route(b, &in, s, now_ns);
   if (r.no_memory) {
     return MQTT_SERVER_BUSY;

@@ -145,6 +145,12 @@ static void replay_push(struct broker *b, u32 i, struct sub *sub, u64 now_ns) {
     rnode_clear(b, i);
     return;
   }
+  if (b->access_on) {
+    access_begin(b, m);
+    if (!access_may_read(sub->session, m) || !access_origin_may_write(b, m)) {
+      return;
+    }
+  }
   sub->route_next = NONE;
   u32 ids = sub->identifier != 0 ? pool_index(&b->subs, sub) : NONE;
   (void)queue_push(sub->session, m, MIN(sub->qos, m->qos), true, ids, true);  // [MQTT-3.3.1-9]

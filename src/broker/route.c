@@ -44,11 +44,17 @@ static void route_match(struct broker *b, struct bytes topic, const struct sessi
 
 static u32 deliver_all(struct broker *b, struct message *m) {
   u32 count = 0;
+  if (b->access_on) {
+    access_begin(b, m);
+  }
   u32 i = b->route_head;
   b->route_head = b->route_tail = NONE;
   while (i != NONE) {
     struct session *s = session_at(b, i);
     i = s->route_next;
+    if (b->access_on && !access_may_read(s, m)) {
+      continue;
+    }
     // Retain as published: the flag of the PUBLISH; otherwise 0 [MQTT-3.3.1-12] [MQTT-3.3.1-13].
     queue_push(s, m, MIN(s->route_qos, m->qos), s->route_retain && m->retain, s->route_subs, false);
     count++;
@@ -59,6 +65,9 @@ static u32 deliver_all(struct broker *b, struct message *m) {
     struct sub *sub = sub_at(b, i);
     i = sub->route_next;
     sub->route_next = NONE;
+    if (b->access_on && !access_may_read(sub->session, m)) {
+      continue;
+    }
     u32 ids = sub->identifier != 0 ? pool_index(&b->subs, sub) : NONE;
     queue_push(sub->session, m, MIN(sub->qos, m->qos), (sub->flags & SUB_RAP) != 0 && m->retain,
                ids, false);

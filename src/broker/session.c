@@ -25,22 +25,20 @@ struct session *session_find(const struct broker *b, struct bytes id) {
   return NULL;
 }
 
-static struct session *session_new(struct broker *b, struct bytes id) {
+// `names` becomes the session's when there is one.
+static struct session *session_new(struct broker *b, u8 *names, u32 id_len) {
   struct session *s = pool_take(&b->sessions);
   if (s == NULL) {
     return NULL;
   }
   s->timer = wheel_take(&b->core->wheel, TIMER_SESSION, s);
-  s->id = s->timer == WHEEL_NONE ? NULL : blocks_take(&b->blocks, id.len);
-  if (s->id == NULL) {
-    if (s->timer != WHEEL_NONE) {
-      wheel_put(&b->core->wheel, s->timer);
-    }
+  if (s->timer == WHEEL_NONE) {
     pool_put(&b->sessions, s);
     return NULL;
   }
-  memcpy(s->id, id.ptr, id.len);
-  s->id_len = (u32)id.len;
+  s->id = names;
+  s->id_len = (u16)id_len;
+  struct bytes id = bytes_of(names, id_len);
   s->b = b;
   s->index = pool_index(&b->sessions, s);
   s->inbound = s->stream = s->subs = s->replay = s->route_next = s->route_subs = NONE;
@@ -93,6 +91,10 @@ static void publish_will(struct session *s, u64 now_ns) {
   struct message *m = s->will;
   s->will = NULL;
   s->will_at_ns = NEVER_NS;
+  if (!access_allows(s, ACCESS_WRITE, message_topic(m))) {
+    message_unref(s->b, m);
+    return;
+  }
   // The expiry interval of a will starts when it is published (3.1.3.2.4).
   if (m->expires_ns != NEVER_NS) {
     m->expires_ns += now_ns;
@@ -216,7 +218,7 @@ static void take_over(struct session *s, u64 now_ns) {
 }
 
 static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_connect *c,
-                                      const struct broker_identity *id) {
+                                      struct bytes packet, const struct broker_identity *id) {
   if (mqtt_has(&c->props, MQTT_P_AUTH_METHOD)) {
     return MQTT_BAD_AUTH_METHOD;
   }
@@ -229,17 +231,22 @@ static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_
   if (c->has_will && c->will_retain && !b->limits.retain_available) {
     return MQTT_RETAIN_NOT_SUPPORTED;  // [MQTT-3.2.2-13]
   }
+  if (c->has_will && bytes_starts_with(bytes_part(packet, c->will_topic), BYTES_LIT("$CONTROL/"))) {
+    return MQTT_NOT_AUTHORIZED;  // as mosquitto
+  }
   return MQTT_SUCCESS;
 }
 
 static struct message *make_will(struct broker *b, const struct mqtt_connect *c,
-                                 struct bytes packet) {
+                                 struct bytes packet, const struct access_who *who, u8 set) {
   struct message_in in = {.topic = bytes_part(packet, c->will_topic),
                           .props = bytes_part(packet, c->will_props.all),
                           .payload = bytes_part(packet, c->will_payload),
                           .qos = c->will_qos,
                           .retain = c->will_retain,
-                          .expires_ns = expiry_deadline(&c->will_props, 0)};
+                          .expires_ns = expiry_deadline(&c->will_props, 0),
+                          .origin = who,
+                          .origin_set = set};
   return message_make(b, &in);
 }
 
@@ -284,6 +291,18 @@ static u16 keep_alive_of(const struct broker *b, const struct mqtt_connect *c) {
   return over && c->version == MQTT_V5 ? most : c->keep_alive_s;
 }
 
+// Client id and user name behind one another: what a session keeps of them. NULL: no memory.
+static u8 *make_names(struct broker *b, struct bytes id, struct bytes username) {
+  u8 *names = blocks_take(&b->blocks, id.len + username.len);
+  if (names != NULL) {
+    memcpy(names, id.ptr, id.len);
+    if (username.len > 0) {
+      memcpy(names + id.len, username.ptr, username.len);
+    }
+  }
+  return names;
+}
+
 #define CONNACK_MAX 128u
 static void write_connack(const struct session *s, const struct mqtt_connect *c, u16 keep_alive_s,
                           bool present, struct bytes assigned, struct writer *w) {
@@ -315,9 +334,10 @@ static void write_connack(const struct session *s, const struct mqtt_connect *c,
   ASSERT(w->err == ERR_OK);
 }
 
-// The session of this client id, in the state the CONNECT asks for; NULL when there is no memory.
-static struct session *session_for(struct broker *b, const struct mqtt_connect *c, struct bytes id,
-                                   u64 now_ns, bool *present) {
+// The session of this client id, in the state the CONNECT asks for, with `names` as its own; NULL
+// when there is no memory.
+static struct session *session_for(struct broker *b, const struct mqtt_connect *c, u8 *names,
+                                   struct bytes id, u64 now_ns, bool *present) {
   struct session *s = session_find(b, id);
   *present = false;
   if (s != NULL && s->user != NULL) {
@@ -328,8 +348,10 @@ static struct session *session_for(struct broker *b, const struct mqtt_connect *
     s = NULL;
   }
   if (s == NULL) {
-    return session_new(b, id);
+    return session_new(b, names, (u32)id.len);
   }
+  blocks_put(&b->blocks, s->id);
+  s->id = names;
   *present = true;  // [MQTT-3.1.2-5] [MQTT-3.2.2-3]
   drop_will(s);     // [MQTT-3.1.3-9]
   s->expire_at_ns = NEVER_NS;
@@ -344,24 +366,26 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
   ASSERT(id->qos_max <= 2);
   b->stats.messages_received++;
   b->stats.bytes_received += packet.len;
-  enum mqtt_reason reason = check_connect(b, c, id);
+  enum mqtt_reason reason = check_connect(b, c, packet, id);
   if (reason != MQTT_SUCCESS) {
     return reason;
   }
   // Memory first: what follows cannot be undone.
-  struct message *will = c->has_will ? make_will(b, c, packet) : NULL;
-  u8 *connack = blocks_take(&b->blocks, CONNACK_MAX);
-  struct control *control = pool_take(&b->controls);
   u8 assigned[ASSIGNED_LEN];
-  struct bytes client_id = bytes_part(packet, c->client_id);
+  struct bytes client_id = id->client_id.len > 0 ? id->client_id : bytes_part(packet, c->client_id);
   bool assign = client_id.len == 0;
   if (assign) {
     assign_id(b, assigned);
     client_id = bytes_of(assigned, ASSIGNED_LEN);
   }
+  struct access_who who = {id->username, client_id, id->has_username};
+  struct message *will = c->has_will ? make_will(b, c, packet, &who, id->access_set) : NULL;
+  u8 *connack = blocks_take(&b->blocks, CONNACK_MAX);
+  struct control *control = pool_take(&b->controls);
+  u8 *names = make_names(b, client_id, id->username);
   bool present = false;
-  bool room = connack != NULL && control != NULL && (will != NULL || !c->has_will);
-  struct session *s = room ? session_for(b, c, client_id, now_ns, &present) : NULL;
+  bool room = connack != NULL && control != NULL && names != NULL && (will != NULL || !c->has_will);
+  struct session *s = room ? session_for(b, c, names, client_id, now_ns, &present) : NULL;
   if (control != NULL) {
     pool_put(&b->controls, control);  // for control_push below
   }
@@ -372,9 +396,13 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
     if (connack != NULL) {
       blocks_put(&b->blocks, connack);
     }
+    if (names != NULL) {
+      blocks_put(&b->blocks, names);
+    }
     return MQTT_SERVER_BUSY;
   }
   apply_connect(s, c, id);
+  access_identity(s, id);
   *keep_alive_s = keep_alive_of(b, c);
   struct writer w = writer_init(span_of(connack, CONNACK_MAX));
   write_connack(s, c, *keep_alive_s, present, assign ? client_id : bytes_of(NULL, 0), &w);

@@ -30,9 +30,10 @@ struct message {
   u32 props_off;  // of the property length
   u32 raw_off;    // of the properties themselves
   u32 payload_off;
-  u32 len;  // of data
+  u32 len;  // of what is sent of data
   u8 qos;
   bool retain;
+  u32 origin_len;  // who published it stands behind (access.c); 0 = not kept
   u64 expires_ns;  // NEVER_NS = never
   u8 data[];
 };
@@ -45,6 +46,8 @@ struct message_in {  // what a message is made of, borrowed
   u8 qos;
   bool retain;
   u64 expires_ns;
+  const struct access_who *origin;  // NULL = the system
+  u8 origin_set;
 };
 
 // --- Topic levels
@@ -169,14 +172,15 @@ struct list {  // singly linked, by index
 struct session {
   struct broker *b;
   void *user;  // the connection; NULL = offline
-  u8 *id;      // block
+  u8 *id;      // block: client id, then user name
   struct message *will;
   u8 **aliases;  // block of topic_alias_max blocks, each: two length bytes, topic
   u64 expire_at_ns;
   u64 will_at_ns;
   u64 route_gen;
+  u64 access_salt;  // makes this identity's remembered answers its own
   u32 index;
-  u32 id_len;
+  u16 id_len, username_len;
   u32 hash_next;
   u32 timer;
   u32 expiry_s;
@@ -205,12 +209,19 @@ struct session {
   bool route_retain;
   bool ready;
   bool normal_end;  // DISCONNECT 0 was received
+  bool has_username;
+  u8 access_set;
 };
 static_assert(sizeof(struct session) <= 384, "budget of a session");
 
 struct table {
   u32 *bucket;
   u32 mask;
+};
+
+struct access_set {
+  struct access_rules rules;  // allows NULL: everything
+  bool check_subscribe;
 };
 
 struct broker {
@@ -225,8 +236,14 @@ struct broker {
   struct link replay_list;
   u64 route_gen;
   u64 id_counter;
-  u32 route_head, route_tail;   // sessions of this routing, by route_next
-  u32 route_shared;             // members chosen for shared subscriptions, by sub.route_next
+  u32 route_head, route_tail;  // sessions of this routing, by route_next
+  u32 route_shared;            // members chosen for shared subscriptions, by sub.route_next
+  struct access_set access[BROKER_ACCESS_SETS];
+  bool access_on;  // any set has rules
+  u64 access_salt;
+  u64 access_hash;    // of the name being delivered
+  u64 *access_cache;  // access.c
+  u32 access_mask;
   struct levels match_levels;   // of the name being routed
   struct levels filter_levels;  // of a filter being added or replayed
   struct levels name_levels;    // of a retained name
@@ -333,6 +350,27 @@ void retained_cancel(struct broker *b, const struct sub *sub);
 void retained_resume(struct session *s);  // the session has been pulled, or is connected again
 void retained_park(struct session *s);    // the session is offline
 void retained_check(const struct broker *b);
+
+// access.c
+u64 access_bytes(const struct broker_limits *l);
+bool access_init(struct broker *b, struct carve *carve);
+static inline struct access_who session_who(const struct session *s) {
+  return (struct access_who){.username = bytes_of(s->id + s->id_len, s->username_len),
+                             .client_id = bytes_of(s->id, s->id_len),
+                             .has_username = s->has_username};
+}
+// The session is this identity's from now on.
+void access_identity(struct session *s, const struct broker_identity *id);
+// WRITE of a name, SUBSCRIBE and UNSUBSCRIBE of a filter.
+bool access_allows(const struct session *s, enum access_kind kind, struct bytes topic);
+// Before a message's deliveries, and for each of them. Only when b->access_on.
+void access_begin(struct broker *b, const struct message *m);
+bool access_may_read(const struct session *s, const struct message *m);
+// May a retained message still be shown: check_retain_source.
+bool access_origin_may_write(struct broker *b, const struct message *m);
+// The origin's bytes behind a message's data: how many, and written.
+u32 access_origin_len(const struct broker *b, const struct message_in *in);
+void access_origin_write(const struct message_in *in, u8 *to, u32 len);
 
 // queue.c
 static inline void list_reset(struct list *l) {

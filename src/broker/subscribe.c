@@ -24,7 +24,7 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
   if (too_deep(filter)) {
     return MQTT_TOPIC_FILTER_INVALID;
   }
-  if (b->ops.may_subscribe != NULL && !b->ops.may_subscribe(s->user, whole, e->qos)) {
+  if (!access_allows(s, ACCESS_SUBSCRIBE, whole)) {
     return MQTT_NOT_AUTHORIZED;
   }
   bool existed = false;
@@ -51,6 +51,9 @@ static u8 unsubscribe_one(struct session *s, struct bytes packet, const struct m
   struct bytes whole = filter;
   struct bytes group = bytes_of(NULL, 0);
   (void)topic_shared(whole, &group, &filter);
+  if (!access_allows(s, ACCESS_UNSUBSCRIBE, whole)) {
+    return MQTT_NOT_AUTHORIZED;
+  }
   struct sub *sub = too_deep(filter) ? NULL : tree_find(s->b, s, filter, group);
   if (sub == NULL) {
     return MQTT_NO_SUBSCRIPTION_EXISTED;
