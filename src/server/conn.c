@@ -112,6 +112,9 @@ static void release_buffers(struct conn *c) {
     pool_put(&s->heavies, c->heavy);
   }
   if (c->name != NULL) {
+    if (c->name->held != NULL) {
+      txbuf_unref(s->core->net, c->name->held);
+    }
     pool_put(&s->names, c->name);
   }
   if (c->record != NULL) {

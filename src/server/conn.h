@@ -45,7 +45,9 @@ struct heavy {  // what a handshake needs while it is under way
   struct tls_handshake *handshake;
   u8 arena[TLS_ARENA_BYTES] ALIGNED(16);
 };
-struct conn_name {  // the certificate's common name, until CONNECT
+struct conn_name {     // what a handshake leaves for CONNECT: the certificate's common name
+  struct txbuf *held;  // its last flight, to go out with the CONNACK; NULL = none
+  u64 held_turn;       // held for the rest of this turn and the next one
   u16 len;
   u8 text[NAME_MAX_LEN];
 };
@@ -161,6 +163,8 @@ void conn_send_alert(struct conn *c, u8 alert);
 void conn_send_key_update(struct conn *c);
 
 // --- handshake.c
+// What the handshake's end holds back goes out now; before anything else is sent.
+void conn_send_held(struct conn *c);
 // Takes the handshake as far as the bytes there allow. False: no arena free, or no buffer; try
 // again later.
 bool conn_handshake(struct conn *c);

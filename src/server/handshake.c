@@ -84,6 +84,26 @@ static void failed(struct conn *c) {
   conn_end(c, MQTT_SUCCESS);
 }
 
+// The ticket is in no hurry, and the client's CONNECT follows its Finished without waiting for us:
+// it has arrived while its certificate was judged. One turn later the ticket goes out with the
+// CONNACK, or alone when there is none: one segment, one wake-up of the client and one ACK less.
+static void hold(struct conn *c, struct txbuf *b) {
+  ASSERT(c->state == CONN_CONNECT);
+  ASSERT(c->name->held == NULL);
+  c->name->held = b;
+  c->name->held_turn = c->server->core->turns;
+  conn_want_output(c);
+}
+
+void conn_send_held(struct conn *c) {
+  if (c->name == NULL || c->name->held == NULL) {
+    return;
+  }
+  struct txbuf *b = c->name->held;
+  c->name->held = NULL;
+  tcp_send(c->tcp, b);
+}
+
 // One call of the library. False: nothing more can be done now.
 static bool step(struct conn *c) {
   struct txbuf *b = txbuf_take(c->server->core->net, TXBUF_LARGE, TXBUF_DATA);
@@ -101,16 +121,24 @@ static bool step(struct conn *c) {
   if (consumed > 0) {
     tcp_consume(c->tcp, consumed);
   }
-  if (produced > 0) {
-    b->len = (u16)produced;
+  bool end_flight = result == TLS_STEP_DONE && produced > 0;
+  b->len = (u16)produced;
+  if (produced > 0 && !end_flight) {
     tcp_send(c->tcp, b);
-  } else {
+  } else if (!end_flight) {
     txbuf_unref(c->server->core->net, b);
   }
   switch (result) {
   case TLS_STEP_WANT_INPUT: return tcp_readable(c->tcp) > 0;
   case TLS_STEP_WANT_OUTPUT: return true;
-  case TLS_STEP_DONE: done(c); return false;
+  case TLS_STEP_DONE:
+    done(c);
+    if (end_flight && c->state == CONN_CONNECT) {
+      hold(c, b);
+    } else if (end_flight) {
+      tcp_send(c->tcp, b);
+    }
+    return false;
   case TLS_STEP_FAILED: failed(c); return false;
   }
   return false;

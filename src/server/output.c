@@ -63,6 +63,12 @@ static u32 put_piece(struct conn *c, u32 room) {
 }
 
 enum output_end conn_output(struct conn *c) {
+  if (c->tcp != NULL && c->name != NULL && c->name->held != NULL) {
+    if (c->server->core->turns <= c->name->held_turn) {
+      return OUTPUT_MORE;
+    }
+    conn_send_held(c);
+  }
   if (c->tcp == NULL || c->session == NULL || c->state != CONN_OPEN) {
     return OUTPUT_DRY;
   }
@@ -116,6 +122,7 @@ bool conn_send(struct conn *c, struct bytes packet) {
   ASSERT(!c->mid_packet);
   memcpy(b->data + head_bytes(c), packet.ptr, packet.len);
   b->len = (u16)wrap(c, span_of(b->data, b->cap), (u32)packet.len);
+  conn_send_held(c);
   tcp_send(c->tcp, b);
   return true;
 }
@@ -131,6 +138,7 @@ bool conn_send_raw(struct conn *c, struct bytes bytes) {
     b->len = (u16)tls_seal(c->tls, c->server->ciphers, span_of(b->data, b->cap), (u32)bytes.len,
                            TLS_CONTENT_DATA);
   }
+  conn_send_held(c);
   tcp_send(c->tcp, b);
   return true;
 }
@@ -141,6 +149,7 @@ void conn_send_alert(struct conn *c, u8 alert) {
     return;
   }
   b->len = (u16)tls_seal_alert(c->tls, c->server->ciphers, span_of(b->data, b->cap), alert);
+  conn_send_held(c);
   tcp_send(c->tcp, b);
 }
 
@@ -150,5 +159,6 @@ void conn_send_key_update(struct conn *c) {
     return;  // RFC 8446 4.6.3 asks for it before the next data: the next shortage-free turn's wants
   }
   b->len = (u16)tls_seal_key_update(c->tls, c->server->ciphers, span_of(b->data, b->cap), false);
+  conn_send_held(c);
   tcp_send(c->tcp, b);
 }

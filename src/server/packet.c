@@ -89,6 +89,7 @@ static enum packet_use on_connect(struct conn *c, struct bytes packet) {
   c->last_in_ns = s->core->now_ns;
   conn_arm(c);
   if (c->name != NULL) {  // the session has its own copy
+    conn_send_held(c);
     pool_put(&s->names, c->name);
     c->name = NULL;
   }

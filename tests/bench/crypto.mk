@@ -9,3 +9,14 @@ $(B)/bench/crypto: tests/bench/crypto.c src/tls/tls_test_support.h $(bench_tls_o
 bench-crypto: $(B)/bench/crypto ## cost of primitives, handshakes and records in ns (JSON=FILE keeps the figures)
 	$(B)/bench/crypto $(if $(JSON),--json $(JSON))
 .PHONY: bench-crypto
+# The whole broker beside a null device: the hosted release's objects but for the platform.
+bench_stack_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out src/main.c src/admin/serve.c,$(core_src))) \
+                 $(B)/hosted/plat/hosted/stack_guard.o $(B)/hosted/arch/x86_64/switch.o
+$(B)/bench/stack: tests/bench/stack_bench.c tests/bench/stack_peer.h src/tls/tls_test_support.h tests/unit_plat.c $(bench_stack_o) \
+                  $(BORINGSSL_X86_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) $(BORINGSSL_INC) -Itests/bench -O2 -fPIE -march=x86-64-v2 -Wno-conversion \
+	  -Wno-missing-prototypes -Wno-unused-function -pie -fuse-ld=lld -Wl,--gc-sections $(filter %.c %.o %.a,$^) -o $@
+bench-stack: $(B)/bench/stack ## a whole handshake's own cost beside a null device, with the primitives' sum
+	$(B)/bench/stack $(if $(JSON),--json $(JSON))
+.PHONY: bench-stack

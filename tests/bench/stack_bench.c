@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: Apache-2.0
+// The broker's own cost beside a null device (stack_peer.h): a full mutual handshake with CONNECT,
+// CONNACK, DISCONNECT and both FINs. `cold`: a client certificate never seen before, made for each
+// connection; `warm`: one that is known (docs/adr/0011); `resumed`: by ticket. The primitives are
+// measured between the handshakes, so that both see the same machine. Medians and minima.
+//   build/bench/stack [--json FILE] [--rounds N]
+#include <openssl/curve25519.h>
+#include <openssl/ec_key.h>
+#include <openssl/ecdsa.h>
+#include <openssl/rand.h>
+#include <openssl/x509.h>
+
+#include "stack_peer.h"
+
+#define ROUNDS_MAX 5000u
+#define BAR_NS 60000.0  // beyond the primitives' sum
+
+static u32 rounds = 1000;
+static u16 next_port = 1024;
+static EVP_PKEY *ca_key;
+
+struct cell {
+  const char *name;
+  u16 port;
+  bool fresh, resume;
+  double ns[ROUNDS_MAX];
+  u64 in, out, turns;
+};
+static struct cell cells[] = {
+    {.name = "cold", .port = 8883, .fresh = true},
+    {.name = "warm", .port = 8883},
+    {.name = "resumed", .port = 8883, .resume = true},
+};
+
+// --- Primitives of one handshake
+
+static double sums[ROUNDS_MAX], parts[4][ROUNDS_MAX];
+static const char *const part_names[] = {"X25519 key pair", "X25519 derive", "P-256 sign",
+                                         "P-256 verify"};
+
+static void primitives(u32 round) {
+  static EC_KEY *key;
+  static u8 public[32], private[32], shared[32], digest[32], signature[80];
+  unsigned len = 0;
+  if (key == NULL) {
+    key = EC_KEY_new_by_curve_name(NID_X9_62_prime256v1);
+    EC_KEY_generate_key(key);
+    RAND_bytes(digest, sizeof digest);
+  }
+  u64 t[5] = {clock_ns()};
+  X25519_keypair(public, private);
+  t[1] = clock_ns();
+  X25519(shared, private, public);
+  t[2] = clock_ns();
+  ECDSA_sign(0, digest, sizeof digest, signature, &len, key);
+  t[3] = clock_ns();
+  if (ECDSA_verify(0, digest, sizeof digest, signature, len, key) != 1) {
+    abort();
+  }
+  t[4] = clock_ns();
+  for (u32 i = 0; i < 4; i++) {
+    parts[i][round] = (double)(t[i + 1] - t[i]);
+  }
+  sums[round] = (double)(t[4] - t[0]) + parts[3][round];
+}
+
+// --- One handshake
+
+// The usual client certificate with another serial number, signed by its CA.
+static void use_fresh_certificate(SSL *ssl) {
+  static long serial = 1 << 20;
+  X509 *cert = X509_dup(SSL_get_certificate(ssl));
+  ASN1_INTEGER_set(X509_get_serialNumber(cert), ++serial);
+  if (X509_sign(cert, ca_key, EVP_sha256()) <= 0 || SSL_use_certificate(ssl, cert) != 1) {
+    abort();
+  }
+  X509_free(cert);
+}
+
+static void tls_out(struct peer *p, struct test_peer *t) {
+  static u8 wire[TEST_FLIGHT];
+  int n = BIO_read(t->out, wire, sizeof wire);
+  peer_send(p, bytes_of(wire, n > 0 ? (u32)n : 0));
+}
+static void tls_in(struct peer *p, struct test_peer *t) {
+  BIO_write(t->in, p->in, (int)p->in_len);
+  p->in_len = 0;
+}
+
+static void fail(const struct cell *c, const char *what) {
+  fprintf(stderr, "stack: %s handshake: %s\n", c->name, what);
+  exit(1);
+}
+
+static void shake(struct cell *c, u32 round) {
+  static struct peer p;
+  static u8 memory[PEER_IN];
+  static const u8 connect[] = "\x10\x12\0\4MQTT\4\2\0\0\0\6device";
+  u8 answer[16];
+  struct test_client client = {.certificate = "client-p256-p256.crt",
+                               .key = "client-p256-p256.key"};
+  if (c->resume) {
+    client.session = test_session;
+    SSL_SESSION_up_ref(test_session);
+  }
+  struct test_peer t = test_peer(client);
+  if (c->fresh) {
+    use_fresh_certificate(t.ssl);
+  }
+  SSL_do_handshake(t.ssl);
+  ERR_clear_error();
+  u64 in = frames_in;
+  u64 out = frames_out;
+  u64 turns = turn_count;
+  spent_ns = 0;
+  p.in = memory;
+  next_port = next_port >= 60000 ? 1024 : next_port + 1;
+  peer_connect(&p, next_port, c->port);
+  tls_out(&p, &t);  // ClientHello, behind the ACK
+  broker_runs();
+  peer_ack(&p);
+  tls_in(&p, &t);
+  if (SSL_do_handshake(t.ssl) != 1) {
+    fail(c, "the client refuses");
+  }
+  tls_out(&p, &t);  // certificate, its proof, Finished
+  SSL_write(t.ssl, connect, sizeof connect - 1);
+  broker_turns();  // CONNECT comes while they are judged
+  tls_out(&p, &t);
+  broker_runs();
+  peer_ack(&p);
+  tls_in(&p, &t);
+  if (SSL_read(t.ssl, answer, sizeof answer) != 4 || answer[0] != 0x20 || answer[3] != 0) {
+    fail(c, "no CONNACK");
+  }
+  if ((SSL_session_reused(t.ssl) != 0) != c->resume) {
+    fail(c, "resumed or not, it is the wrong one");
+  }
+  SSL_write(t.ssl, "\xe0", 2);
+  tls_out(&p, &t);
+  peer_close(&p);
+  c->ns[round] = (double)spent_ns;
+  c->in += frames_in - in;
+  c->out += frames_out - out;
+  c->turns += turn_count - turns;
+  ERR_clear_error();
+  test_peer_free(&t);
+  if (c->resume) {
+    SSL_SESSION_free(client.session);
+  }
+}
+
+// --- Figures
+
+static int compare(const void *a, const void *b) {
+  double x = *(const double *)a;
+  double y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+static double middle(double *v) {
+  qsort(v, rounds, sizeof *v, compare);
+  return v[rounds / 2];
+}
+
+static void print(FILE *json) {
+  printf("null device, one process, medians (minima) of %u, microseconds of the broker's own:\n",
+         rounds);
+  double sum = middle(sums);
+  for (u32 i = 0; i < 4; i++) {
+    double m = middle(parts[i]);
+    printf("  %-34s %7.1f (%.1f)\n", part_names[i], m / 1000, parts[i][0] / 1000);
+    fprintf(json, "\"%s\": %.0f, ", part_names[i], m);
+  }
+  printf("  %-34s %7.1f (%.1f)\n", "sum, verify twice", sum / 1000, sums[0] / 1000);
+  fprintf(json, "\"sum\": %.0f", sum);
+  for (u32 i = 0; i < ARRAY_COUNT(cells); i++) {
+    struct cell *c = &cells[i];
+    double m = middle(c->ns);
+    char name[64];
+    snprintf(name, sizeof name, "handshake + CONNECT, %s", c->name);
+    printf("  %-34s %7.1f (%.1f)  %.1f frames in, %.1f out, %.1f turns", name, m / 1000,
+           c->ns[0] / 1000, (double)c->in / rounds, (double)c->out / rounds,
+           (double)c->turns / rounds);
+    if (!c->resume) {
+      printf("; sum %+.1f, bar +60: %s", (m - sum) / 1000, m <= sum + BAR_NS ? "met" : "NOT MET");
+    }
+    printf("\n");
+    fprintf(json, ", \"%s\": %.0f", c->name, m);
+  }
+  fprintf(json, "}\n");
+}
+
+static void read_ca_key(void) {
+  struct bytes pem = test_file("ca-p256.key");
+  BIO *bio = BIO_new_mem_buf(pem.ptr, (int)pem.len);
+  ca_key = PEM_read_bio_PrivateKey(bio, NULL, NULL, NULL);
+  BIO_free(bio);
+}
+
+int main(int argc, char **argv) {
+  const char *json = "/dev/null";
+  for (int i = 1; i < argc; i += 2) {
+    if (i + 1 < argc && strcmp(argv[i], "--json") == 0) {
+      json = argv[i + 1];
+    } else if (i + 1 < argc && strcmp(argv[i], "--rounds") == 0) {
+      rounds = MAX(1u, MIN((u32)atoi(argv[i + 1]), ROUNDS_MAX));
+    } else {
+      fprintf(stderr, "usage: stack [--json FILE] [--rounds N]\n");
+      return 2;
+    }
+  }
+  test_start();
+  read_ca_key();
+  struct tls_context *tls = test_context((struct test_server){.chains = 4096});
+  if (tls == NULL || ca_key == NULL || !stack_start(&tls, 1)) {
+    fprintf(stderr, "stack: the broker does not start\n");
+    return 1;
+  }
+  for (u32 i = 0; i < 20; i++) {  // caches and branch predictors
+    shake(&cells[0], 0);
+    shake(&cells[1], 0);
+  }
+  for (u32 k = 0; k < ARRAY_COUNT(cells); k++) {
+    cells[k].in = cells[k].out = cells[k].turns = 0;
+  }
+  for (u32 i = 0; i < rounds; i++) {
+    for (u32 k = 0; k < ARRAY_COUNT(cells); k++) {
+      shake(&cells[k], i);
+    }
+    primitives(i);
+  }
+  FILE *f = fopen(json, "w");
+  if (f == NULL) {
+    perror(json);
+    return 1;
+  }
+  fprintf(f, "{");
+  print(f);
+  fclose(f);
+  return 0;
+}
