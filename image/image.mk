@@ -2,10 +2,13 @@
 # build/urmqtt.iso: one hybrid image for CD and disk, BIOS and UEFI, by GRUB from Debian's packages. Every module GRUB
 # needs is inside its core images. Made twice it is the same bytes (SOURCE_DATE_EPOCH, fixed FAT serial number).
 IMG      := $(B)/image
-ISO_ID   := URMQTT
+# Not URMQTT: that is a configuration volume.
+ISO_ID   := URMQTT_LIVE
 ISO_MARK := .disk/urmqtt-$(VERSION)
-GRUB_COMMON := part_gpt part_msdos iso9660 fat search search_fs_file normal configfile echo test sleep minicmd terminal \
-               multiboot2 all_video
+GRUB_COMMON := part_gpt part_msdos iso9660 fat search search_fs_file search_label normal configfile echo \
+               test true regexp sleep minicmd terminal multiboot2 all_video
+# GRUB's own drivers, for a CD that the firmware does not show: loaded when no volume was found, as they push it aside.
+GRUB_NATIVE := pata ahci ata scsi nativedisk
 iso_epoch = $(SOURCE_DATE_EPOCH)
 
 # The place for the configuration, empty; build/tools/urmqtt-stamp finds it in the ISO and fills it.
@@ -16,9 +19,9 @@ $(IMG)/early.cfg: image/image.mk
 	@mkdir -p $(@D)
 	@printf 'search --no-floppy --file --set=root /%s\nset prefix=($$root)/boot/grub\n' $(ISO_MARK) >$@
 $(IMG)/eltorito.img: $(IMG)/early.cfg
-	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -c $< $(GRUB_COMMON) biosdisk serial vbe vga
+	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -c $< $(GRUB_COMMON) biosdisk serial vbe vga nativedisk
 $(IMG)/BOOTX64.EFI: $(IMG)/early.cfg
-	grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -c $< $(GRUB_COMMON) chain efi_gop
+	grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -c $< $(GRUB_COMMON) chain efi_gop nativedisk
 $(IMG)/efi.img: $(IMG)/BOOTX64.EFI
 	@rm -f $@ && truncate -s 2880K $@
 	mkfs.fat -F 12 -i 55524d51 -n ESP --invariant $@ >/dev/null
@@ -26,9 +29,10 @@ $(IMG)/efi.img: $(IMG)/BOOTX64.EFI
 	@mmd -i $@ ::/EFI ::/EFI/BOOT && mcopy -m -i $@ $< ::/EFI/BOOT/BOOTX64.EFI
 
 $(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/eltorito.img $(IMG)/efi.img image/grub.cfg image/image.mk
-	@rm -rf $(IMG)/root && mkdir -p $(IMG)/root/boot/grub $(IMG)/root/.disk
+	@rm -rf $(IMG)/root && mkdir -p $(IMG)/root/boot/grub/{i386-pc,x86_64-efi} $(IMG)/root/.disk
 	@cp $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/root/boot/
 	@cp $(IMG)/eltorito.img image/grub.cfg $(IMG)/root/boot/grub/
+	@for p in i386-pc x86_64-efi; do cp $(GRUB_NATIVE:%=/usr/lib/grub/$$p/%.mod) $(IMG)/root/boot/grub/$$p/ || exit; done
 	@echo "urMQTT $(VERSION)" >$(IMG)/root/$(ISO_MARK)
 	@find $(IMG)/root -exec touch -hd @$(iso_epoch) {} +
 	@rm -f $@

@@ -80,7 +80,7 @@ void urmqtt_main(void) {
   say("urMQTT " URMQTT_VERSION ", an MQTT broker that is the operating system");
   carve_init(&carve);
   limits_from_memory(carve.total_len, &limits);
-  const struct config *config = serve_config();
+  const struct config *config = serve_config(&carve);
   if (config != NULL) {
     serve_limits(config, &limits);
   }

@@ -85,6 +85,10 @@ WEAK u32 plat_console_read(struct span out) {
   (void)out;
   return 0;
 }
+WEAK struct block *plat_disk(u32 nth) {
+  (void)nth;
+  return NULL;
+}
 WEAK u32 plat_bundles(struct plat_bundle *out, u32 max) {
   (void)out, (void)max;
   return 0;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "admin/serve.h"
 
-#include "admin/slot.h"
+#include "admin/source.h"
 #include "base/fmt.h"
 
 #define SEC_NS 1000000000ull
-#define BUNDLES_MAX 8u
 #define FRONT_BYTES 512u  // of a connection by WebSocket or PROXY, red zones and rounding included
 
 void say(const char *format, ...) {
@@ -28,38 +27,22 @@ static void print_problem(const struct config_problem *p) {
   plat_console(writer_bytes(&w));
 }
 
-// The first bundle that holds anything. What is not a slot (a directory made into an archive, an
-// archive given to the loader) is the archive itself; an empty slot is passed over.
-static bool find_bundle(struct plat_bundle *out) {
-  struct plat_bundle found[BUNDLES_MAX];
-  u32 count = plat_bundles(found, BUNDLES_MAX);
-  for (u32 i = 0; i < count; i++) {
-    *out = found[i];
-    enum err e = slot_payload(found[i].tar, &out->tar);
-    if (e == ERR_OK || e == ERR_UNSUPPORTED) {
-      return true;
-    }
-    if (e != ERR_NOT_FOUND) {
-      say("configuration: %s is damaged (%s) and not used", found[i].name, err_name(e));
-    }
-  }
-  return false;
-}
-
-const struct config *serve_config(void) {
+const struct config *serve_config(struct carve *carve) {
   static struct config config;
   static struct config_report report;
-  struct plat_bundle bundle;
-  if (!find_bundle(&bundle)) {
+  static struct source source;
+  if (!source_find(carve, &source)) {
     say("no configuration: urMQTT answers ping and nothing else.");
-    say("  It wants urmqtt.conf with at least one `listener`, and the files it names: put these");
-    say("  into a folder and into the image: build/tools/urmqtt-stamp ISO FOLDER -o NEW-ISO");
-    say("  (to read a volume labelled CIDATA or URMQTT wants the disk driver, which is not there "
-        "yet)");
+    say("  It wants urmqtt.conf with at least one `listener`, and the files it names, in a "
+        "folder;");
+    say("  put that into the image: build/tools/urmqtt-stamp ISO FOLDER -o NEW-ISO");
+    say("  or give the machine a CD or disk labelled CIDATA or URMQTT (ISO 9660 or FAT) with "
+        "these");
+    say("  files in its root folder: xorriso -as mkisofs -r -V CIDATA -o VOLUME.iso FOLDER");
     return NULL;
   }
-  say("configuration: %s", bundle.name);
-  enum err e = config_parse(bundle.tar, &config, &report);
+  say("configuration: %s", source.name);
+  enum err e = config_parse(source.tar, &config, &report);
   for (u32 i = 0; i < report.count; i++) {
     print_problem(&report.problem[i]);
   }

@@ -4,13 +4,14 @@
 #pragma once
 #include "admin/config.h"
 #include "admin/limits.h"
+#include "loop/carve.h"
 #include "loop/core.h"
 
 // One formatted line for the console.
 void say(const char *format, ...) PRINTF_LIKE(1, 2);
-// The first bundle the platform found, parsed; every complaint is printed. NULL: there is none, or
-// it has errors (said on the console).
-const struct config *serve_config(void);
+// The configuration that was found (source.h), parsed; every complaint is printed. NULL: there is
+// none, or it has errors (said on the console).
+const struct config *serve_config(struct carve *carve);
 // The configured ceilings, put into the limits.
 void serve_limits(const struct config *c, struct limits *l);
 // Makes the TLS contexts and checks them; `listen` false: only that (--check). False: said on the

@@ -116,7 +116,9 @@ static void reserve(struct boot_info *info, u64 image_phys) {
   boot_sort(info);
   boot_remove(info, image_phys, image_phys + info->layout.image_len);
   for (u32 i = 0; i < info->module_count; i++) {
-    boot_remove(info, info->modules[i].phys, info->modules[i].phys + info->modules[i].len);
+    if (info->modules[i].len != 0) {
+      boot_remove(info, info->modules[i].phys, info->modules[i].phys + info->modules[i].len);
+    }
   }
   boot_sort(info);
 }

@@ -10,7 +10,7 @@
 #include "base/cc.h"
 
 #define BOOT_RANGE_MAX 64u
-#define BOOT_MODULE_MAX 8u
+#define BOOT_MODULE_MAX 32u  // a slot, and the files of a configuration volume
 #define BOOT_TEXT_MAX 1024u
 
 enum boot_path { BOOT_PVH, BOOT_MULTIBOOT2_BIOS, BOOT_MULTIBOOT2_EFI, BOOT_DEVICE_TREE, BOOT_EFI };
@@ -23,7 +23,7 @@ struct boot_range {  // physical, [start, end)
 struct boot_module {
   u64 phys;
   u64 len;
-  char name[64];  // its command line, cut
+  char name[96];  // its command line, cut
 };
 
 struct boot_framebuffer {
@@ -52,6 +52,7 @@ struct boot_info {
   enum boot_path path;
   u32 usable_count;
   u32 module_count;
+  u32 modules_lost;  // for which there was no place
   bool seed_good;  // the seed holds hardware randomness, not only timing
   struct boot_range usable[BOOT_RANGE_MAX];
   struct boot_module modules[BOOT_MODULE_MAX];

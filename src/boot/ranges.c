@@ -70,7 +70,8 @@ void boot_remove(struct boot_info *info, u64 start, u64 end) {
 }
 
 void boot_add_module(struct boot_info *info, u64 phys, u64 len, const char *name) {
-  if (info->module_count == BOOT_MODULE_MAX || len == 0) {
+  if (info->module_count == BOOT_MODULE_MAX) {
+    info->modules_lost++;
     return;
   }
   struct boot_module *m = &info->modules[info->module_count++];

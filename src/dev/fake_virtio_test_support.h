@@ -133,7 +133,11 @@ static void *map_mmio(u64 phys, usize len) {
   (void)len;
   return (void *)(uptr)phys;
 }
-static const struct dma_ops fake_ops = {arena_alloc, arena_phys, map_mmio};
+static u64 fake_now_ns(void) {
+  static u64 now;
+  return now += 1000000;
+}
+static const struct dma_ops fake_ops = {arena_alloc, arena_phys, map_mmio, fake_now_ns};
 
 static volatile u16 *u16_at(u64 phys) {
   return (volatile u16 *)(void *)arena_at(phys, 2);

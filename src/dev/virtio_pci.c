@@ -174,7 +174,7 @@ static bool config_vector(struct virtio *v) {
   return common16(v, C_CONFIG_VECTOR) == 0;
 }
 
-enum err virtio_accept(struct virtio *v, u64 features, u64 msi_address, u32 msi_data) {
+static enum err negotiate(struct virtio *v, u64 features) {
   u8 status = STATUS_ACKNOWLEDGE | STATUS_DRIVER;
   if (v->legacy) {
     ASSERT(features <= U32_MAX);
@@ -192,10 +192,32 @@ enum err virtio_accept(struct virtio *v, u64 features, u64 msi_address, u32 msi_
     }
   }
   v->features = features;
+  return ERR_OK;
+}
+
+enum err virtio_accept(struct virtio *v, u64 features, u64 msi_address, u32 msi_data) {
+  TRY(negotiate(v, features));
   v->msix = pci_msix_enable(&v->pci, msi_address, msi_data);
   v->interrupts = v->msix;
   if (v->msix) {
-    (void)config_vector(v);  // the link is looked at each second anyway
+    (void)config_vector(v);  // what it tells of is looked at each second anyway
+  }
+  return ERR_OK;
+}
+
+enum err virtio_restart(struct virtio *v) {
+  TRY(reset(v));
+  status_set(v, STATUS_ACKNOWLEDGE);
+  status_set(v, STATUS_ACKNOWLEDGE | STATUS_DRIVER);
+  u64 offered = read_offered(v);
+  if ((v->features & ~offered) != 0) {
+    virtio_fail(v);
+    return ERR_UNSUPPORTED;
+  }
+  TRY(negotiate(v, v->features));
+  v->interrupts = v->msix;
+  if (v->msix) {
+    (void)config_vector(v);
   }
   return ERR_OK;
 }
@@ -270,6 +292,19 @@ enum err virtio_queue(struct virtio *v, u32 idx, u16 size_max, bool indirect, st
   return queue_place(v, idx, size, v->ops->phys_of(mem.ptr));
 }
 
+enum err virtio_queue_again(struct virtio *v, u32 idx, struct vq *q) {
+  ASSERT(idx < ARRAY_COUNT(v->notify_off));
+  void *memory = (void *)(uptr)q->desc;
+  u16 size = queue_select(v, idx);
+  if (size < q->size || (v->legacy && size != q->size)) {
+    return ERR_UNSUPPORTED;
+  }
+  memset(memory, 0, vq_memory_len(q->size));
+  vq_init(q, q->size, memory, q->indirect, q->indirect_phys, q->event_idx);
+  v->interrupts = v->interrupts && queue_vector(v);
+  return queue_place(v, idx, q->size, v->ops->phys_of(memory));
+}
+
 void virtio_start(struct virtio *v) {
   u8 status = STATUS_ACKNOWLEDGE | STATUS_DRIVER | STATUS_DRIVER_OK;
   status_set(v, v->legacy ? status : status | STATUS_FEATURES_OK);
@@ -308,4 +343,11 @@ u16 virtio_config16(const struct virtio *v, u32 off) {
     return cpu_in16((u16)(v->io + (v->msix ? L_CONFIG_MSIX : L_CONFIG) + off));
   }
   return off + 2 <= v->config_len ? cpu_mmio_read16(v->config + off) : 0;
+}
+
+u32 virtio_config32(const struct virtio *v, u32 off) {
+  if (v->legacy) {
+    return cpu_in32((u16)(v->io + (v->msix ? L_CONFIG_MSIX : L_CONFIG) + off));
+  }
+  return off + 4 <= v->config_len ? cpu_mmio_read32(v->config + off) : 0;
 }

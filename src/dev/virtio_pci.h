@@ -43,6 +43,11 @@ enum err virtio_accept(struct virtio *v, u64 features, u64 msi_address, u32 msi_
 // it tables when the feature was accepted. ERR_UNSUPPORTED: no such queue; ERR_NO_MEMORY.
 enum err virtio_queue(struct virtio *v, u32 idx, u16 size_max, bool indirect, struct vq *out);
 void virtio_start(struct virtio *v);
+// After a device lost its way: resets it and accepts the same features. Each queue is then made
+// again in its old memory, and virtio_start comes last. ERR_TIMEOUT: it does not finish its reset;
+// ERR_UNSUPPORTED: it is not the device it was.
+enum err virtio_restart(struct virtio *v);
+enum err virtio_queue_again(struct virtio *v, u32 idx, struct vq *q);
 void virtio_notify(struct virtio *v, u32 idx);
 void virtio_fail(struct virtio *v);  // tells the device that it is given up
 // Stops the device for good: after true it touches no memory of ours (2.4.2). False: it does not
@@ -51,6 +56,7 @@ bool virtio_stop(struct virtio *v);
 // Device configuration; 0 beyond its end.
 u8 virtio_config8(const struct virtio *v, u32 off);
 u16 virtio_config16(const struct virtio *v, u32 off);
+u32 virtio_config32(const struct virtio *v, u32 off);
 // Changes whenever the configuration does: read before and after fields that belong together
 // (2.5.1). Legacy devices have none.
 u8 virtio_config_generation(const struct virtio *v);

@@ -10,6 +10,7 @@
 // region of plat_memory(). Units: _ns nanoseconds, _len bytes. Times named "now" are monotonic and
 // start near 0 at boot.
 #pragma once
+#include "base/block.h"
 #include "base/bytes.h"
 
 #define PLAT_PAGE 4096u
@@ -97,6 +98,12 @@ struct tx_frame {
 // still the caller's.
 u32 plat_tx(u32 core, u32 nic, const struct tx_frame *frames, u32 count);
 u32 plat_tx_done(u32 core, u32 nic, void *tokens[], u32 max);
+
+// --- Disks
+
+// The nth disk, NULL when there are no more: each a block device (base/block.h), of the core that
+// runs the store. A completion ends that core's plat_idle.
+struct block *plat_disk(u32 nth);
 
 // --- Cores and idling
 

@@ -142,6 +142,11 @@ u32 plat_console_read(struct span out) {
   return n > 0 ? (u32)n : 0;
 }
 
+struct block *plat_disk(u32 nth) {
+  (void)nth;
+  return NULL;
+}
+
 u32 plat_bundles(struct plat_bundle *out, u32 max) {
   if (hosted.config_dir == NULL || max == 0) {
     return 0;

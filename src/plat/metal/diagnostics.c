@@ -15,7 +15,9 @@ void diagnostics_main(void) {
     fmt(&w, "module: %s, %lu bytes\n", metal_boot->modules[i].name, metal_boot->modules[i].len);
   }
   machine_tables_describe(&w);
+  metal_pci_describe(&w);
   metal_nic_describe(&w);
+  metal_disk_describe(&w);
   write_str(&w, "Nothing was written to any disk. Diagnostics end here.\n");
   plat_console(writer_bytes(&w));
   plat_end(metal_command_word("off") ? END_POWER_OFF : END_STOP);

@@ -16,13 +16,14 @@ void plat_idle(u32 core, u64 deadline_ns) {
   if (!flushed) {
     deadline_ns = MIN(deadline_ns, now + CONSOLE_RETRY_NS);
   }
-  u64 longest = metal_nic_arm(true);
+  u64 longest = MIN(metal_nic_arm(true), metal_disk_arm(true));
   if (longest != 0) {
     deadline_ns = longest == U64_MAX ? deadline_ns : MIN(deadline_ns, now + longest);
     machine_timer_arm(deadline_ns);
     machine_wait();
   }
   metal_nic_arm(false);
+  metal_disk_arm(false);
 }
 
 void idle_for_ns(u64 ns) {

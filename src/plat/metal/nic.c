@@ -20,32 +20,8 @@ struct nic {
   u32 buf_count;
 };
 
-static struct pci pci;
-static struct pci_dev devices[PCI_DEVICES_MAX];
-static u32 device_count;
 static struct nic nics[PLAT_NIC_MAX];
 static u32 nic_count;
-static const struct dma_ops ops = {metal_dma, metal_phys_of, metal_map_mmio};
-
-static bool have_nic(void) {
-  bool have = false;
-  for (u32 i = 0; i < device_count; i++) {
-    have = have || virtio_net_is(&devices[i]);
-  }
-  return have;
-}
-
-static void start_pci(void) {
-  struct metal_ecam ecam = {0};
-  bool by_memory = metal_ecam(&ecam, 1) == 1 && ecam.segment == 0;
-  pci_init(&pci, &ops, by_memory ? ecam.base_phys : 0, by_memory ? ecam.bus_first : 0,
-           by_memory ? ecam.bus_last : 255);
-  device_count = pci_scan(&pci, false, devices, PCI_DEVICES_MAX);
-  if (!have_nic()) {  // by ports: nothing to map for 256 buses
-    pci_init(&pci, &ops, 0, 0, 255);
-    device_count = pci_scan(&pci, true, devices, PCI_DEVICES_MAX);
-  }
-}
 
 static bool make_buffers(struct nic *n) {
   u64 share = metal_boot->ram_bytes / RAM_SHARE / VIRTIO_NET_BUF;
@@ -80,7 +56,7 @@ static void start_nic(const struct pci_dev *d) {
     return;
   }
   struct metal_msi msi = metal_msi(0, pci_requester(d));
-  enum err e = virtio_net_open(&n->net, d, &ops, n->net.rx_memory, msi.address, msi.data);
+  enum err e = virtio_net_open(&n->net, d, &metal_dma_ops, n->net.rx_memory, msi.address, msi.data);
   if (e != ERR_OK) {
     console_fmt("network: the device at %02x:%02x.%x does not start: %s\n", d->bus, d->dev, d->fn,
                 err_name(e));
@@ -96,10 +72,9 @@ static void start_nic(const struct pci_dev *d) {
 }
 
 void metal_nic_start(void) {
-  start_pci();
-  for (u32 i = 0; i < device_count && nic_count < PLAT_NIC_MAX; i++) {
-    if (virtio_net_is(&devices[i])) {
-      start_nic(&devices[i]);
+  for (u32 i = 0; i < metal_pci_count && nic_count < PLAT_NIC_MAX; i++) {
+    if (virtio_net_is(&metal_pci[i])) {
+      start_nic(&metal_pci[i]);
     }
   }
   if (nic_count == 0) {
@@ -108,10 +83,6 @@ void metal_nic_start(void) {
 }
 
 void metal_nic_describe(struct writer *w) {
-  fmt(w, "pci: configuration by %s\n", pci.ecam_phys != 0 ? "memory" : "ports");
-  for (u32 i = 0; i < device_count; i++) {
-    pci_describe(&devices[i], w);
-  }
   for (u32 i = 0; i < nic_count; i++) {
     const struct virtio_net *n = &nics[i].net;
     fmt(w, "network %u: virtio-net %s, %02x:%02x:%02x:%02x:%02x:%02x, MTU %u, link %s\n", i,

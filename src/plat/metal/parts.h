@@ -2,6 +2,7 @@
 // The kernel's parts as start.c puts them together; see metal.h for what drivers may use.
 #pragma once
 #include "base/fmt.h"
+#include "dev/pci.h"
 #include "plat/metal/metal.h"
 #include "plat/plat.h"
 
@@ -31,6 +32,18 @@ void random_describe(struct writer *w);
 
 // --- idle.c
 void idle_for_ns(u64 ns);  // halts for that long; interrupts only
+
+// --- pci_devices.c
+extern const struct dma_ops metal_dma_ops;
+extern struct pci_dev metal_pci[PCI_DEVICES_MAX];
+extern u32 metal_pci_count;
+void metal_pci_start(void);
+void metal_pci_describe(struct writer *w);
+
+// --- disk.c
+void metal_disk_start(void);
+u64 metal_disk_arm(bool want);  // as metal_nic_arm
+void metal_disk_describe(struct writer *w);
 
 // --- Programs chosen by a word of the command line; both end the machine.
 bool metal_command_word(const char *word);

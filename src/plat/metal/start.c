@@ -36,7 +36,7 @@ u32 plat_bundles(struct plat_bundle *out, u32 max) {
   u32 n = 0;
   for (u32 i = 0; i < metal_boot->module_count && n < max; i++) {
     const struct boot_module *m = &metal_boot->modules[i];
-    const void *p = metal_map_ro(m->phys, m->len);
+    const void *p = m->len == 0 ? "" : metal_map_ro(m->phys, m->len);
     if (p != NULL) {
       out[n++] =
           (struct plat_bundle){m->name[0] != 0 ? m->name : "boot module", bytes_of(p, m->len)};
@@ -57,6 +57,10 @@ static void describe(void) {
   random_describe(&w);
   machine_interrupts_describe(&w);
   console_describe(&w);
+  if (metal_boot->modules_lost != 0) {
+    fmt(&w, "modules: %u more than %u were given and are left out\n", metal_boot->modules_lost,
+        BOOT_MODULE_MAX);
+  }
   plat_console(writer_bytes(&w));
 }
 
@@ -84,7 +88,9 @@ void metal_start(const struct boot_info *info) {
   if (metal_command_word("install")) {
     install();
   }
+  metal_pci_start();
   metal_nic_start();
+  metal_disk_start();
   if (metal_command_word("diagnostics")) {
     diagnostics_main();
   }

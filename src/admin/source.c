@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: Apache-2.0
+// Chooses the configuration among what the platform found.
+//
+// I1  A source that is damaged is named and passed over as a whole: never half of it.
+// I2  A volume without urmqtt.conf (a cloud's own CIDATA volume) is named and passed over.
+// I3  What is not a slot (a folder made into an archive, an archive given to the loader) is the
+//     archive itself; an empty slot is passed over in silence.
+#include "admin/source.h"
+
+#include "admin/medium.h"
+#include "admin/serve.h"
+#include "admin/slot.h"
+#include "base/fmt.h"
+
+#define BUNDLES_MAX 40u
+
+static bool has_conf(struct bytes tar) {
+  struct bytes conf;
+  return ustar_find(tar, BYTES_LIT("urmqtt.conf"), &conf) == ERR_OK;
+}
+
+static void name_it(struct source *out, const char *kind, struct bytes name) {
+  struct writer w = writer_init(span_of(out->name, sizeof out->name - 1));
+  fmt(&w, "%s", kind);
+  fmt_escaped(&w, name);
+  out->name[w.pos] = 0;
+}
+
+// A packed volume: taken, or said why not.
+static bool judge(enum err e, struct source *out) {
+  if (e == ERR_SPACE) {
+    say("configuration: %s holds more than %u KiB and is not used", out->name,
+        SOURCE_BUNDLE_MAX >> 10);
+  } else if (e != ERR_OK) {
+    say("configuration: %s is damaged (%s) and not used", out->name, err_name(e));
+  } else if (!has_conf(out->tar)) {
+    say("configuration: %s has no urmqtt.conf in its root folder and is not used", out->name);
+  } else {
+    return true;
+  }
+  return false;
+}
+
+// --- What the loader found
+
+// Without the quotes that a loader puts around a name with spaces.
+static struct bytes plain(const char *name) {
+  struct bytes b = bytes_str(name);
+  if (b.len >= 2 && b.ptr[0] == '"' && b.ptr[b.len - 1] == '"') {
+    b = bytes_of(b.ptr + 1, b.len - 2);
+  }
+  return b;
+}
+
+// "(DEVICE)/NAME" → NAME; empty: it is not of that form.
+static struct bytes file_name(struct bytes b) {
+  if (b.len == 0 || b.ptr[0] != '(') {
+    return bytes_of(NULL, 0);
+  }
+  for (usize i = 1; i + 1 < b.len; i++) {
+    if (b.ptr[i] == ')' && b.ptr[i + 1] == '/') {
+      return bytes_of(b.ptr + i + 2, b.len - i - 2);
+    }
+  }
+  return bytes_of(NULL, 0);
+}
+
+static enum err pack(const struct plat_bundle *found, u32 count, struct span out,
+                     struct bytes *tar) {
+  u32 pos = 0;
+  for (u32 i = 0; i < count; i++) {
+    struct bytes name = plain(found[i].name);
+    if (bytes_starts_with(name, bytes_str(SOURCE_UNREADABLE))) {
+      return ERR_IO;
+    }
+    struct bytes file = file_name(name);
+    struct span data;
+    if (file.len == 0 || file.len >= USTAR_BLOCK / 8) {
+      continue;  // not of the volume, or a name that no configuration uses
+    }
+    enum err e = ustar_add(out, &pos, file, (u32)found[i].tar.len, &data);
+    if (e != ERR_OK) {
+      return e;
+    }
+    memcpy(data.ptr, found[i].tar.ptr, data.len);
+  }
+  *tar = ustar_finish(out, pos);
+  return ERR_OK;
+}
+
+static bool loader_volume(const struct plat_bundle *found, u32 count, struct span memory,
+                          struct source *out) {
+  for (u32 i = 0; i < count; i++) {
+    struct bytes name = plain(found[i].name);
+    if (bytes_starts_with(name, bytes_str(SOURCE_VOLUME))) {
+      usize skip = sizeof SOURCE_VOLUME - 1;
+      name_it(out, "the volume ", bytes_of(name.ptr + skip, name.len - skip));
+      return judge(pack(found, count, memory, &out->tar), out);
+    }
+  }
+  return false;
+}
+
+static bool slot_or_archive(const struct plat_bundle *found, u32 count, struct source *out) {
+  for (u32 i = 0; i < count; i++) {
+    struct bytes name = plain(found[i].name);
+    if (file_name(name).len > 0 || bytes_starts_with(name, bytes_str(SOURCE_VOLUME)) ||
+        bytes_starts_with(name, bytes_str(SOURCE_UNREADABLE))) {
+      continue;
+    }
+    name_it(out, "", name);
+    out->tar = found[i].tar;
+    enum err e = slot_payload(found[i].tar, &out->tar);
+    if (e == ERR_OK || e == ERR_UNSUPPORTED) {
+      return true;
+    }
+    if (e != ERR_NOT_FOUND) {
+      say("configuration: %s is damaged (%s) and not used", out->name, err_name(e));
+    }
+  }
+  return false;
+}
+
+// --- What stands on our own disks
+
+static bool disk_volume(struct span window, struct span memory, struct source *out) {
+  static struct medium medium;
+  struct block *disk = plat_disk(0);
+  bool usable = true;
+  for (u32 n = 0; disk != NULL && usable; disk = plat_disk(++n)) {
+    struct volume_medium v;
+    if (!medium_open(&medium, disk, window, &v)) {
+      continue;
+    }
+    enum err e = volume_bundle(&v, memory, &out->tar);
+    usable = !medium.failed;  // else a device may still write into the window
+    name_it(out, "the volume on disk ", bytes_str(medium.info.name));
+    if (e != ERR_NOT_FOUND && judge(e, out)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool source_find(struct carve *carve, struct source *out) {
+  struct plat_bundle found[BUNDLES_MAX];
+  u32 count = plat_bundles(found, BUNDLES_MAX);
+  struct span memory = carve_take(carve, SOURCE_BUNDLE_MAX, PLAT_PAGE);
+  struct span window = carve_take(carve, MEDIUM_WINDOW, PLAT_PAGE);
+  bool got = memory.ptr != NULL && loader_volume(found, count, memory, out);
+  got = got || (memory.ptr != NULL && window.ptr != NULL && disk_volume(window, memory, out));
+  return got || slot_or_archive(found, count, out);
+}

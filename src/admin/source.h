@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the configuration comes from: a volume labelled CIDATA or URMQTT before the slot in the
+// image before nothing (DESIGN 4). Every source that was looked at and not taken is named.
+#pragma once
+#include "admin/ustar.h"
+#include "loop/carve.h"
+
+#define SOURCE_BUNDLE_MAX (1u << 20)  // of a volume, packed: as much as a slot holds
+
+// Names by which the loader (image/grub.cfg) hands over a volume that it found: one marker, each
+// file of its root folder as "(DEVICE)/NAME", and a marker for a file that it could not read.
+#define SOURCE_VOLUME "volume:"
+#define SOURCE_UNREADABLE "unreadable:"
+
+struct source {
+  char name[96];
+  struct bytes tar;
+};
+// The first source that has a configuration. Memory for what is packed comes from `carve`. False:
+// there is none.
+bool source_find(struct carve *carve, struct source *out);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine's PCI devices: found once at start, then read by the network and disk glue.
+#include "dev/virtio_net.h"
+#include "plat/metal/parts.h"
+
+const struct dma_ops metal_dma_ops = {metal_dma, metal_phys_of, metal_map_mmio, plat_now_ns};
+struct pci_dev metal_pci[PCI_DEVICES_MAX];
+u32 metal_pci_count;
+static struct pci pci;
+
+static bool have_nic(void) {
+  bool have = false;
+  for (u32 i = 0; i < metal_pci_count; i++) {
+    have = have || virtio_net_is(&metal_pci[i]);
+  }
+  return have;
+}
+
+void metal_pci_start(void) {
+  struct metal_ecam ecam = {0};
+  bool by_memory = metal_ecam(&ecam, 1) == 1 && ecam.segment == 0;
+  pci_init(&pci, &metal_dma_ops, by_memory ? ecam.base_phys : 0, by_memory ? ecam.bus_first : 0,
+           by_memory ? ecam.bus_last : 255);
+  metal_pci_count = pci_scan(&pci, false, metal_pci, PCI_DEVICES_MAX);
+  if (!have_nic()) {  // by ports: nothing to map for 256 buses
+    pci_init(&pci, &metal_dma_ops, 0, 0, 255);
+    metal_pci_count = pci_scan(&pci, true, metal_pci, PCI_DEVICES_MAX);
+  }
+}
+
+void metal_pci_describe(struct writer *w) {
+  fmt(w, "pci: configuration by %s\n", pci.ecam_phys != 0 ? "memory" : "ports");
+  for (u32 i = 0; i < metal_pci_count; i++) {
+    pci_describe(&metal_pci[i], w);
+  }
+}
