@@ -22,7 +22,7 @@ listener 9001
 protocol websockets
 allow_anonymous true
 websockets_origin https://good.example
-websockets_origin http://{BROKER}:9001
+websockets_origin https://{BROKER}:9001
 listener 9002
 protocol websockets
 allow_anonymous true
@@ -59,8 +59,8 @@ def echo(client, port, payloads):
     end = time.time() + 20
     while len(got) < len(payloads) and time.time() < end:
         time.sleep(0.02)
-    client.loop_stop()
     client.disconnect()
+    client.loop_stop()
     return got
 
 
@@ -72,7 +72,8 @@ def test_paho_over_websocket(front, pki, secure, protocol):
     client = paho.Client("ws", transport="websockets", protocol=protocol)
     if secure:
         client.tls_set_context(lab.context(pki))
-    payloads = [b"", b"x", b"y" * 125, b"z" * 126, b"a" * 65535, b"b" * 70000, b"c" * 200000]
+    # Not larger: paho 1.6.1 forgets a packet whose WebSocket frame the socket takes only in part.
+    payloads = [b"", b"x", b"y" * 119, b"z" * 120, b"a" * 20000]
     assert echo(client, 9002 if secure else 9001, payloads) == payloads
 
 
@@ -100,6 +101,20 @@ def test_websockets_library(front):
             assert got == b"\xd0\0" * 3
             await w.close(1000)
             assert w.close_code == 1000
+    run(talk())
+
+
+@pytest.mark.parametrize("size", [65535, 65536, 200000, 1900000])
+def test_large_frames(front, size):
+    async def talk():
+        async with websockets.connect(f"ws://{BROKER}:9001/", subprotocols=["mqtt"], max_size=None) as w:
+            payload = os.urandom(size - 11)
+            await w.send(lab.connect("large") + lab.subscribe("l"))
+            await w.send(lab.packet(0x30, lab.utf8("l") + b"\0" + payload))
+            got = b""
+            while not got.endswith(payload[-1000:]):
+                got += await w.recv()
+            assert got.endswith(payload)
     run(talk())
 
 
