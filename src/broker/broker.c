@@ -53,9 +53,12 @@ void broker_limits_default(struct broker_limits *out, u64 memory_len) {
       .retained = (u32)sessions * RETAINED_PER_SESSION,
       .packet_size_max = 2000000,
       .topic_alias_max = 10,
+      .topic_alias_max_out = 10,
       .v4_expiry_s = U32_MAX,
       .retain_available = true,
       .check_retain_source = true,
+      .allow_empty_client_id = true,
+      .client_id_prefix = BYTES_LIT("auto-"),
   };
   u64 fixed = broker_bytes(out);
   u64 room = memory_len > fixed ? memory_len - fixed : 0;
@@ -111,6 +114,8 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
   struct broker *b = (struct broker *)(void *)own.ptr;
   b->core = core;
   b->limits = *l;
+  b->more_ceilings =
+      l->session_queued_bytes_max != 0 || l->queued_max != 0 || l->queued_bytes_max != 0;
   bool ok =
       take_pool(carve, &b->sessions, "session", sizeof(struct session), l->sessions) &&
       take_pool(carve, &b->subs, "subscription", sizeof(struct sub), l->subscriptions) &&
@@ -129,6 +134,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
   }
   blocks_init(&b->blocks, memory, l->message_bytes);
   b->route_head = b->route_tail = b->route_shared = NONE;
+  b->stall_head = b->stall_tail = b->doom_head = NONE;
   tree_init(b);
   retained_init(b);
   core->broker = b;
@@ -136,8 +142,27 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
   return ERR_OK;
 }
 
+bool broker_stage(struct core *core, void *broker) {
+  struct broker *b = broker;
+  bool did = ceiling_stage(b, core->now_ns);
+  return retained_stage(b, core->now_ns) || did;
+}
+
 void broker_set_ops(struct broker *b, const struct broker_ops *ops) {
   b->ops = *ops;
+}
+
+const char *broker_drop_name(enum broker_drop why) {
+  switch (why) {
+  case BROKER_DROPPED_QUEUE: return "queue full";
+  case BROKER_DROPPED_OLD: return "made room";
+  case BROKER_DROPPED_GLOBAL: return "global ceiling";
+  case BROKER_DROPPED_EXPIRED: return "expired";
+  case BROKER_DROPPED_TOO_LARGE: return "too large";
+  case BROKER_DROPPED_RETAINED: return "not retained";
+  case BROKER_DROPPED_COUNT: break;
+  }
+  return "unknown";
 }
 
 const struct broker_stats *broker_stats(const struct broker *b) {

@@ -25,22 +25,59 @@
 struct broker;
 struct session;
 
+// What happens to a message for a client whose queue is full.
+enum broker_drop_policy {
+  BROKER_DROP_NEWEST,  // it is dropped
+  BROKER_DROP_OLDEST,  // the oldest that was never sent makes room
+  BROKER_DROP_CLIENT,  // a connected client is disconnected (0x97); else as NEWEST
+};
+// Why a message was not delivered; each is counted by client and in total.
+enum broker_drop {
+  BROKER_DROPPED_QUEUE,      // the client's own ceiling, in messages or bytes
+  BROKER_DROPPED_OLD,        // made room for a newer one
+  BROKER_DROPPED_GLOBAL,     // a ceiling of all clients together, or no memory
+  BROKER_DROPPED_EXPIRED,    // message expiry [MQTT-3.3.2-5]
+  BROKER_DROPPED_TOO_LARGE,  // for the client's maximum packet size [MQTT-3.1.2-24]
+  BROKER_DROPPED_RETAINED,   // delivered, but not retained: the store is full (totals only)
+  BROKER_DROPPED_COUNT,
+};
+
+// Sizes of pools first, then ceilings below them; a ceiling of 0 is none. Bytes are those of topic,
+// properties and payload, counted for every queue that holds the message.
 struct broker_limits {
   u32 sessions;
   u32 subscriptions;
   u32 topic_nodes;
-  u64 message_bytes;         // ceiling of all message objects together
-  u32 queue_entries;         // all sessions together
-  u32 session_queued_max;    // per session (mosquitto: max_queued_messages, 1000). A connected
-                             // client's QoS 0 backlog may be four times as long.
-  u32 session_inflight_max;  // mosquitto: max_inflight_messages, 20
+  u64 message_bytes;  // ceiling of all message objects together
+  u32 queue_entries;  // all sessions together, queued and in flight
   u32 retained;
-  u32 packet_size_max;  // 2 000 000
-  u16 topic_alias_max;  // 10
-  u16 keep_alive_max;   // 0 = none
-  u32 v4_expiry_s;      // persistent_client_expiration of 3.1.1; U32_MAX = never
+
+  u32 session_queued_max;        // mosquitto: max_queued_messages, 1000. A connected client's QoS 0
+                                 // backlog may be four times as long.
+  u64 session_queued_bytes_max;  // mosquitto: max_queued_bytes, 0
+  u32 session_inflight_max;      // mosquitto: max_inflight_messages, 20
+  u64 session_inflight_bytes_max;  // mosquitto: max_inflight_bytes, 0; one message always fits
+  u32 queued_max;                  // these five: all clients together
+  u64 queued_bytes_max;
+  u32 inflight_max;
+  u64 inflight_bytes_max;
+  u64 retained_bytes_max;
+  enum broker_drop_policy drop_policy;  // NEWEST, as mosquitto
+  u32 session_message_rate;             // PUBLISHes a second a client is read for; 0 = any
+  u32 session_byte_rate;                // and their bytes a second; 0 = any
+
+  u32 packet_size_max;      // 2 000 000
+  u16 topic_alias_max;      // a client may use in what it sends: 10
+  u16 topic_alias_max_out;  // we use in what we send; mosquitto: max_topic_alias_broker, 10
+  u16 keep_alive_max;       // 0 = none
+  u32 v4_expiry_s;          // persistent_client_expiration of 3.1.1; U32_MAX = never
   bool retain_available;
-  bool check_retain_source;  // a retained message is withheld once its publisher may not write it
+  bool check_retain_source;    // a retained message is withheld once its publisher may not write it
+  bool queue_qos0;             // mosquitto: queue_qos0_messages: QoS 0 is kept for who is away
+  bool upgrade_outgoing_qos;   // mosquitto: deliver with the subscription's QoS
+  bool allow_empty_client_id;  // mosquitto: allow_zero_length_clientid, true
+  struct bytes client_id_prefix;      // of assigned ids; "auto-"; at most 32 bytes, borrowed
+  struct bytes response_information;  // told who asks for it (3.1.2.11.6); empty = none; borrowed
 };
 void broker_limits_default(struct broker_limits *out, u64 memory_len);
 u64 broker_bytes(const struct broker_limits *limits);
@@ -84,9 +121,10 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
 // The others return 0 or the reason to disconnect with. MQTT_SERVER_BUSY: nothing was done for want
 // of memory, or because the client does not read its acknowledgements: hand the same packet over
 // again later and read nothing behind it. `packet` is the whole packet that the struct's parts
-// refer to.
+// refer to. MQTT_MESSAGE_RATE_TOO_HIGH of PUBLISH: the same, from broker_publish_at on.
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
                                    struct bytes packet, u64 now_ns);
+u64 broker_publish_at(const struct session *s);
 enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const struct mqtt_ack *a,
                                u64 now_ns);
 enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub,
@@ -101,6 +139,8 @@ enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disco
 void broker_on_ping(struct session *s);
 // The connection is gone without DISCONNECT: the will is due.
 void broker_detach(struct session *s, u64 now_ns);
+// Ends a client's connection by decree. False: no such client is connected.
+bool broker_kick(struct broker *b, struct bytes client_id, enum mqtt_reason reason, u64 now_ns);
 
 // Work in slices (retained replay): a stage of the loop. True when something was done.
 bool broker_stage(struct core *core, void *broker);
@@ -119,8 +159,24 @@ bool broker_publish(struct broker *b, struct bytes topic, struct bytes payload, 
 struct broker_stats {  // names follow $SYS/broker/...
   u64 messages_received, messages_sent, publish_received, publish_sent, bytes_received, bytes_sent,
       publish_dropped;
-  u32 clients_connected, clients_total, clients_maximum, subscriptions, retained, messages_stored;
-  u64 message_bytes_stored;
+  u32 clients_connected, clients_total, clients_maximum, clients_expired, subscriptions,
+      shared_subscriptions, retained, messages_stored;
+  u64 message_bytes_stored, retained_bytes;
+  u32 queued, inflight;  // entries of all sessions (and shared groups), now
+  u64 queued_bytes, inflight_bytes;
+  u64 dropped[BROKER_DROPPED_COUNT];  // publish_dropped by reason
 };
 const struct broker_stats *broker_stats(const struct broker *b);
 struct bytes session_client_id(const struct session *s);
+
+// What can be told about one session.
+struct broker_session_info {
+  bool connected;
+  u8 version;
+  u32 subscriptions, queued, inflight, inbound_qos2;
+  u64 queued_bytes, inflight_bytes;
+  u32 expiry_s;
+  u32 dropped[BROKER_DROPPED_COUNT];
+};
+void broker_session_info(const struct session *s, struct broker_session_info *out);
+const char *broker_drop_name(enum broker_drop why);

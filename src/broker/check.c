@@ -56,6 +56,7 @@ static void check_references(const struct broker *b) {
 static void check_entries(const struct broker *b, const struct list *l, u32 extra, bool inflight) {
   u32 count = 0;
   u32 last = NONE;
+  u64 bytes = 0;
   u32 seq = 0;
   bool first = true;
   for (u32 i = l->head; i != NONE; i = entry_at(b, i)->next) {
@@ -70,9 +71,11 @@ static void check_entries(const struct broker *b, const struct list *l, u32 extr
     }
     last = i;
     count++;
+    bytes += entry_len(e);
   }
   ASSERT(last == l->tail);
   ASSERT(count + extra == l->count);
+  ASSERT(extra > 0 || bytes == l->bytes);
 }
 
 static u32 controls_count(const struct broker *b, u32 head) {
@@ -107,7 +110,7 @@ static void check_session(const struct broker *b, const struct session *s, u32 *
     ASSERT(!s->ready);
   } else {
     ASSERT(s->inflight.count <= s->send_max);
-    ASSERT(!broker_has_output(s) || s->ready);  // nobody waits unwoken
+    ASSERT(!broker_has_output(s) || s->ready || s->stalled);  // nobody waits unwoken
   }
   ASSERT(session_find(b, session_client_id(s)) == s);
 }
@@ -117,6 +120,7 @@ void broker_check(const struct broker *b) {
   u32 connected = 0;
   u32 entries = 0;
   u32 controls = 0;
+  struct broker_stats sum = {0};
   for (u32 i = 0; i < b->sessions.count; i++) {
     if (b->sessions.state[i] == 0) {
       continue;
@@ -125,9 +129,17 @@ void broker_check(const struct broker *b) {
     sessions++;
     connected += s->user != NULL ? 1 : 0;
     check_session(b, s, &entries, &controls);
+    sum.queued += s->queue.count;
+    sum.queued_bytes += s->queue.bytes;
+    sum.inflight += s->inflight.count;
+    sum.inflight_bytes += s->inflight.bytes;
   }
   ASSERT(sessions == b->stats.clients_total);
   ASSERT(connected == b->stats.clients_connected);
+  ASSERT(sum.queued == b->stats.queued);
+  ASSERT(sum.queued_bytes == b->stats.queued_bytes);
+  ASSERT(sum.inflight == b->stats.inflight);
+  ASSERT(sum.inflight_bytes == b->stats.inflight_bytes);
   ASSERT(entries == pool_taken(&b->entries));
   ASSERT(controls == pool_taken(&b->controls));
   ASSERT(b->route_head == NONE);

@@ -81,10 +81,28 @@ static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publi
   if (r.no_memory) {
     return MQTT_SERVER_BUSY;
   }
-  if (r.not_retained) {
+  bool all_dropped = r.matched > 0 && r.dropped == r.matched;
+  if (r.not_retained || (all_dropped && s->version == MQTT_V5)) {
     return MQTT_QUOTA_EXCEEDED;
   }
   return r.matched == 0 ? MQTT_NO_MATCHING_SUBSCRIBERS : MQTT_SUCCESS;
+}
+
+// Rates, by the generic cell rate algorithm: each message moves a virtual time on by its share of a
+// second; a client may run ahead of the clock by one second and is not read beyond that.
+u64 broker_publish_at(const struct session *s) {
+  u64 at = MAX(s->rate_messages_ns, s->rate_bytes_ns);
+  return at > NS ? at - NS : 0;
+}
+
+static void rate_count(struct session *s, u32 len, u64 now_ns) {
+  const struct broker_limits *l = &s->b->limits;
+  if (l->session_message_rate > 0) {
+    s->rate_messages_ns = MAX(s->rate_messages_ns, now_ns) + NS / l->session_message_rate;
+  }
+  if (l->session_byte_rate > 0) {
+    s->rate_bytes_ns = MAX(s->rate_bytes_ns, now_ns) + len * NS / l->session_byte_rate;
+  }
 }
 
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
@@ -93,6 +111,9 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   ASSERT(s->user != NULL);
   if (p->qos > 0 && (!control_room(s) || b->controls.free_count < 2)) {
     return MQTT_SERVER_BUSY;
+  }
+  if (broker_publish_at(s) > now_ns) {
+    return MQTT_MESSAGE_RATE_TOO_HIGH;
   }
   enum mqtt_reason reason = check_publish(s, p);
   struct bytes topic = bytes_part(packet, p->topic);
@@ -104,6 +125,7 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   }
   ASSERT(topic.len > 0);
   if (p->qos == 2 && inbound_has(s, p->packet_id)) {  // I1
+    rate_count(s, (u32)packet.len, now_ns);
     (void)control_push(s, MQTT_PUBREC, p->packet_id, MQTT_SUCCESS, NULL, 0);
     return MQTT_SUCCESS;
   }
@@ -122,9 +144,16 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   if (reason == MQTT_SERVER_BUSY) {
     return reason;
   }
+  if (p->qos > 0 && reason == MQTT_QUOTA_EXCEEDED && s->version != MQTT_V5) {
+    // 3.1.1 cannot say that a message was not retained: rather than acknowledge what was not done
+    // the connection ends.
+    (void)inbound_remove(s, p->packet_id);
+    return reason;
+  }
   b->stats.messages_received++;
   b->stats.publish_received++;
   b->stats.bytes_received += packet.len;
+  rate_count(s, (u32)packet.len, now_ns);
   if (p->qos == 0) {
     return MQTT_SUCCESS;
   }
@@ -147,17 +176,12 @@ static u32 inflight_find(const struct session *s, u16 packet_id, u32 *prev) {
 
 static void inflight_remove(struct session *s, u32 index, u32 prev) {
   struct broker *b = s->b;
-  u32 next = entry_at(b, index)->next;
-  if (prev == NONE) {
-    s->inflight.head = next;
-  } else {
-    entry_at(b, prev)->next = next;
-  }
+  struct entry *e = entry_at(b, index);
+  *(prev == NONE ? &s->inflight.head : &entry_at(b, prev)->next) = e->next;
   if (s->inflight.tail == index) {
     s->inflight.tail = prev;
   }
-  ASSERT(s->inflight.count > 0);
-  s->inflight.count--;
+  inflight_sub(s, e);
   entry_free(b, index);
 }
 
@@ -176,8 +200,10 @@ static void on_pubrec(struct session *s, const struct mqtt_ack *a) {
   }
   if (e->state == ENTRY_SENT) {
     e->state = ENTRY_RELEASED;
+    inflight_sub(s, e);
     message_unref(s->b, e->message);
     e->message = NULL;
+    inflight_add(s, e);  // its identifier is still in use
   }
   (void)control_push(s, MQTT_PUBREL, a->packet_id, MQTT_SUCCESS, NULL, 0);  // [MQTT-4.3.3-5]
 }

@@ -5,8 +5,8 @@
 // megabytes leaves piece by piece and many small packets share one span.
 //
 // I1  A packet that was begun is finished before any other.
-// I2  QoS > 0 goes out only while inflight.count < send_max [MQTT-3.3.4-7] [MQTT-3.3.4-9]; what
-//     stands behind waits, so the order holds (4.9 allows it).
+// I2  QoS > 0 goes out only while there is room in flight (ceiling.c); what stands behind waits, so
+//     the order holds (4.9 allows it).
 #include "broker/state.h"
 
 struct segments {
@@ -166,27 +166,27 @@ static bool too_large(const struct session *s, const struct entry *e) {
 // Takes the queue's head for sending; false when it was dropped instead.
 static bool begin(struct session *s, u64 now_ns) {
   struct broker *b = s->b;
-  u32 index = entries_pop(b, &s->queue);
+  u32 index = queue_pop_behind(s, NONE);
   struct entry *e = entry_at(b, index);
   if (e->state != ENTRY_RELEASED) {
     bool sent_before = (e->flags & ENTRY_DUP) != 0;
     if (!sent_before && message_expired(e->message, now_ns)) {  // [MQTT-3.3.2-5]
-      s->dropped_expired++;
-      b->stats.publish_dropped++;
+      session_count_drop(s, BROKER_DROPPED_EXPIRED);
       entry_free(b, index);
       return false;
     }
     u64 left = e->message->expires_ns <= now_ns ? 0 : e->message->expires_ns - now_ns;
     s->stream_expiry_s = (u32)MIN((left + NS - 1) / NS, (u64)U32_MAX);
     if (too_large(s, e)) {  // [MQTT-3.1.2-24] [MQTT-3.1.2-25]
-      s->dropped_too_large++;
-      b->stats.publish_dropped++;
+      session_count_drop(s, BROKER_DROPPED_TOO_LARGE);
       entry_free(b, index);
       return false;
     }
   }
   s->stream = index;
-  s->inflight.count += e->qos > 0 ? 1 : 0;
+  if (e->qos > 0) {
+    inflight_add(s, e);
+  }
   return true;
 }
 
@@ -212,12 +212,12 @@ static void pull_stream(struct session *s, struct span out, u32 *pos) {
   }
   e->state = e->state == ENTRY_RELEASED ? ENTRY_RELEASED : ENTRY_SENT;
   s->inflight.count--;  // entries_push counts it again
+  s->inflight.bytes -= entry_len(e);
   entries_push(b, &s->inflight, index);
 }
 
 static bool queue_can_send(const struct session *s) {
-  return s->queue.head != NONE &&
-         (entry_at(s->b, s->queue.head)->qos == 0 || s->inflight.count < s->send_max);
+  return s->queue.head != NONE && (entry_at(s->b, s->queue.head)->qos == 0 || inflight_room(s));
 }
 
 bool broker_has_output(const struct session *s) {
@@ -245,6 +245,9 @@ u32 broker_pull(struct session *s, struct span out, u64 now_ns) {
     retained_resume(s);
   }
   s->ready = broker_has_output(s);
+  if (!s->ready) {
+    session_stall(s);
+  }
   s->b->stats.bytes_sent += pos;
   return pos;
 }

@@ -6,10 +6,15 @@
 //     identifiers (1 + sequence mod 65535) are unique among them [MQTT-2.2.1-4].
 // I2  inflight.count = entries in the list + a QoS > 0 entry that is being streamed <= send_max.
 // I3  ready is true exactly between wake and the pull that finds nothing more.
+// I4  requeued_tail is the last entry of `queue` that was sent on an earlier connection (NONE:
+//     none): everything before it was too, nothing behind it. What was sent never makes room.
+// I5  stats.queued and queued_bytes are the sums over all queues, stats.inflight and inflight_bytes
+//     over all inflight lists.
 #include "broker/state.h"
 
 void entries_push(struct broker *b, struct list *l, u32 index) {
-  entry_at(b, index)->next = NONE;
+  struct entry *e = entry_at(b, index);
+  e->next = NONE;
   if (l->tail == NONE) {
     ASSERT(l->head == NONE);
     l->head = index;
@@ -18,17 +23,32 @@ void entries_push(struct broker *b, struct list *l, u32 index) {
   }
   l->tail = index;
   l->count++;
+  l->bytes += entry_len(e);
 }
 
 u32 entries_pop(struct broker *b, struct list *l) {
   u32 index = l->head;
   ASSERT(index != NONE);
   ASSERT(l->count > 0);
-  l->head = entry_at(b, index)->next;
+  const struct entry *e = entry_at(b, index);
+  l->head = e->next;
   if (l->head == NONE) {
     l->tail = NONE;
   }
   l->count--;
+  l->bytes -= entry_len(e);
+  return index;
+}
+
+// Takes out the one behind `prev`.
+static u32 entries_pop_behind(struct broker *b, struct list *l, u32 prev) {
+  u32 index = entry_at(b, prev)->next;
+  ASSERT(index != NONE);
+  const struct entry *e = entry_at(b, index);
+  entry_at(b, prev)->next = e->next;
+  l->tail = l->tail == index ? prev : l->tail;
+  l->count--;
+  l->bytes -= entry_len(e);
   return index;
 }
 
@@ -48,37 +68,125 @@ void entry_free(struct broker *b, u32 index) {
   pool_put(&b->entries, e);
 }
 
-void entries_clear(struct broker *b, struct list *l) {
-  while (l->head != NONE) {
-    entry_free(b, entries_pop(b, l));
-  }
-  list_reset(l);
+void session_count_drop(struct session *s, enum broker_drop why) {
+  s->dropped[why]++;
+  s->b->stats.dropped[why]++;
+  s->b->stats.publish_dropped++;
 }
 
 void session_wake(struct session *s) {
-  if (!s->ready && s->user != NULL && broker_has_output(s)) {
+  if (s->ready || s->user == NULL) {
+    return;
+  }
+  if (broker_has_output(s)) {
     s->ready = true;
     if (s->b->ops.wake != NULL) {
       s->b->ops.wake(s->user);
     }
+  } else {
+    session_stall(s);
   }
 }
 
-static bool queue_has_room(const struct session *s, u8 qos, bool unlimited) {
-  const struct broker_limits *l = &s->b->limits;
-  if (qos == 0) {
-    return unlimited || s->queue.count < l->session_queued_max * QOS0_QUEUE_FACTOR;
+// --- the queue, with the totals of all sessions
+
+void queue_append(struct session *s, u32 index) {
+  struct broker_stats *t = &s->b->stats;
+  entries_push(s->b, &s->queue, index);
+  t->queued++;
+  t->queued_bytes += entry_len(entry_at(s->b, index));
+}
+
+u32 queue_pop_behind(struct session *s, u32 prev) {
+  struct broker_stats *t = &s->b->stats;
+  u32 index =
+      prev == NONE ? entries_pop(s->b, &s->queue) : entries_pop_behind(s->b, &s->queue, prev);
+  ASSERT(t->queued > 0);
+  t->queued--;
+  t->queued_bytes -= entry_len(entry_at(s->b, index));
+  if (s->requeued_tail == index) {
+    s->requeued_tail = prev;
   }
+  return index;
+}
+
+void queue_clear(struct session *s) {
+  while (s->queue.head != NONE) {
+    entry_free(s->b, queue_pop_behind(s, NONE));
+  }
+  ASSERT(s->queue.bytes == 0);
+}
+
+static bool sequence_has_room(const struct session *s) {
   u32 oldest = s->seq_next;
   if (s->inflight.head != NONE) {
     oldest = entry_at(s->b, s->inflight.head)->seq;
   } else if (s->stream != NONE && entry_at(s->b, s->stream)->qos > 0) {
     oldest = entry_at(s->b, s->stream)->seq;
   }
-  if (s->seq_next - oldest >= 65534u - l->session_queued_max) {
-    return false;  // I1: the oldest is never acknowledged
+  u32 most = s->b->limits.session_queued_max;
+  most = most == 0 ? 0 : MIN(most, 32768u);
+  return s->seq_next - oldest < 65534u - most;  // I1: the oldest is never acknowledged
+}
+
+static bool over(u64 have, u64 more, u64 most) {
+  return most != 0 && have + more > most;
+}
+
+// BROKER_DROPPED_COUNT: there is room.
+static enum broker_drop queue_full(const struct session *s, u32 len, u8 qos, bool unlimited) {
+  const struct broker_limits *l = &s->b->limits;
+  const struct broker_stats *t = &s->b->stats;
+  u64 most = (u64)l->session_queued_max * (qos == 0 ? QOS0_QUEUE_FACTOR : 1);
+  if (!unlimited &&
+      (over(s->queue.count, 1, most) || over(s->queue.bytes, len, l->session_queued_bytes_max))) {
+    return BROKER_DROPPED_QUEUE;
   }
-  return unlimited || s->queue.count < l->session_queued_max;
+  if (over(t->queued, 1, l->queued_max) || over(t->queued_bytes, len, l->queued_bytes_max) ||
+      s->b->entries.free_count == 0) {
+    return BROKER_DROPPED_GLOBAL;
+  }
+  return BROKER_DROPPED_COUNT;
+}
+
+// I4: what was sent before is in the middle of its exchange and stays.
+static bool drop_oldest(struct session *s) {
+  u32 prev = s->requeued_tail;
+  u32 victim = prev == NONE ? s->queue.head : entry_at(s->b, prev)->next;
+  if (victim == NONE) {
+    return false;
+  }
+  ASSERT(entry_at(s->b, victim)->state == ENTRY_QUEUED);
+  entry_free(s->b, queue_pop_behind(s, prev));
+  session_count_drop(s, BROKER_DROPPED_OLD);
+  return true;
+}
+
+// Room for one more of `len` bytes, made by the policy when it must; false: it is dropped, counted.
+static bool queue_make_room(struct session *s, u32 len, u8 qos, bool unlimited) {
+  const struct broker_limits *l = &s->b->limits;
+  if (qos > 0 && !sequence_has_room(s)) {
+    session_count_drop(s, BROKER_DROPPED_QUEUE);
+    return false;
+  }
+  bool plain = s->queue.count < l->session_queued_max && !s->b->more_ceilings;
+  if (plain && s->b->entries.free_count > 0) {  // nearly always
+    return true;
+  }
+  enum broker_drop why = queue_full(s, len, qos, unlimited);
+  bool fits_alone = !over(0, len, l->session_queued_bytes_max);
+  while (why != BROKER_DROPPED_COUNT && l->drop_policy == BROKER_DROP_OLDEST && fits_alone &&
+         drop_oldest(s)) {
+    why = queue_full(s, len, qos, unlimited);
+  }
+  if (why == BROKER_DROPPED_COUNT) {
+    return true;
+  }
+  session_count_drop(s, why);
+  if (l->drop_policy == BROKER_DROP_CLIENT && why == BROKER_DROPPED_QUEUE) {
+    session_doom(s);
+  }
+  return false;
 }
 
 // The identifiers of the chain of matched subscriptions; false when there is no memory.
@@ -111,13 +219,11 @@ bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 s
                 bool unlimited) {
   struct broker *b = s->b;
   ASSERT(qos <= 2);
-  if (s->user == NULL && qos == 0) {
-    return false;  // 4.1: QoS 0 is not kept for who is away
+  if (s->user == NULL && qos == 0 && !b->limits.queue_qos0) {
+    return true;  // 4.1: QoS 0 is not kept for who is away
   }
-  struct entry *e = queue_has_room(s, qos, unlimited) ? pool_take(&b->entries) : NULL;
+  struct entry *e = queue_make_room(s, m->len, qos, unlimited) ? pool_take(&b->entries) : NULL;
   if (e == NULL) {
-    s->dropped_full++;
-    b->stats.publish_dropped++;
     return false;
   }
   e->message = message_ref(m);
@@ -126,14 +232,13 @@ bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 s
   u32 index = pool_index(&b->entries, e);
   if (subs != NONE && !take_identifiers(b, e, subs)) {
     entry_free(b, index);
-    s->dropped_full++;
-    b->stats.publish_dropped++;
+    session_count_drop(s, BROKER_DROPPED_GLOBAL);
     return false;
   }
   if (qos > 0) {
     e->seq = s->seq_next++;
   }
-  entries_push(b, &s->queue, index);
+  queue_append(s, index);
   session_wake(s);
   return true;
 }
@@ -145,6 +250,7 @@ void queue_requeue(struct session *s) {
     if (e->qos > 0) {
       ASSERT(s->inflight.count > 0);
       s->inflight.count--;
+      s->inflight.bytes -= entry_len(e);
       e->flags |= e->state == ENTRY_QUEUED ? ENTRY_DUP : 0;  // the client may have it
       entries_push(b, &s->inflight, s->stream);
     } else {
@@ -160,98 +266,18 @@ void queue_requeue(struct session *s) {
       e->flags |= ENTRY_DUP;  // [MQTT-3.3.1-1]
     }
   }
-  if (s->inflight.head != NONE) {
-    entry_at(b, s->inflight.tail)->next = s->queue.head;
-    s->queue.head = s->inflight.head;
-    s->queue.tail = s->queue.tail == NONE ? s->inflight.tail : s->queue.tail;
-    s->queue.count += s->inflight.count;
+  struct list *in = &s->inflight;
+  if (in->head != NONE) {
+    entry_at(b, in->tail)->next = s->queue.head;
+    s->queue.head = in->head;
+    s->queue.tail = s->queue.tail == NONE ? in->tail : s->queue.tail;
+    s->queue.count += in->count;
+    s->queue.bytes += in->bytes;
+    s->requeued_tail = s->requeued_tail == NONE ? in->tail : s->requeued_tail;
+    b->stats.inflight -= in->count;
+    b->stats.inflight_bytes -= in->bytes;
+    b->stats.queued += in->count;
+    b->stats.queued_bytes += in->bytes;
   }
-  list_reset(&s->inflight);
-}
-
-bool control_room(const struct session *s) {
-  return s->control.count < CONTROL_MAX && s->b->controls.free_count > 0;
-}
-
-bool control_push(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block, u32 len) {
-  struct broker *b = s->b;
-  struct control *c = pool_take(&b->controls);
-  if (c == NULL) {
-    if (block != NULL) {
-      blocks_put(&b->blocks, block);
-    }
-    return false;
-  }
-  *c = (struct control){.block = block,
-                        .len = len,
-                        .next = NONE,
-                        .packet_id = packet_id,
-                        .type = type,
-                        .reason = reason};
-  u32 index = pool_index(&b->controls, c);
-  if (s->control.tail == NONE) {
-    s->control.head = index;
-  } else {
-    control_at(b, s->control.tail)->next = index;
-  }
-  s->control.tail = index;
-  s->control.count++;
-  session_wake(s);
-  return true;
-}
-
-void control_clear(struct session *s) {
-  struct broker *b = s->b;
-  while (s->control.head != NONE) {
-    struct control *c = control_at(b, s->control.head);
-    s->control.head = c->next;
-    if (c->block != NULL) {
-      blocks_put(&b->blocks, c->block);
-    }
-    pool_put(&b->controls, c);
-  }
-  list_reset(&s->control);
-}
-
-static u32 *inbound_link(struct session *s, u16 packet_id) {
-  u32 *link = &s->inbound;
-  while (*link != NONE && control_at(s->b, *link)->packet_id != packet_id) {
-    link = &control_at(s->b, *link)->next;
-  }
-  return link;
-}
-
-bool inbound_has(const struct session *s, u16 packet_id) {
-  u32 i = s->inbound;
-  while (i != NONE && control_at(s->b, i)->packet_id != packet_id) {
-    i = control_at(s->b, i)->next;
-  }
-  return i != NONE;
-}
-
-bool inbound_add(struct session *s, u16 packet_id) {
-  struct control *c = pool_take(&s->b->controls);
-  if (c == NULL) {
-    return false;
-  }
-  u32 *link = inbound_link(s, packet_id);
-  ASSERT(*link == NONE);
-  c->packet_id = packet_id;
-  c->next = NONE;
-  *link = pool_index(&s->b->controls, c);
-  s->inbound_count++;
-  return true;
-}
-
-bool inbound_remove(struct session *s, u16 packet_id) {
-  u32 *link = inbound_link(s, packet_id);
-  if (*link == NONE) {
-    return false;
-  }
-  struct control *c = control_at(s->b, *link);
-  *link = c->next;
-  pool_put(&s->b->controls, c);
-  ASSERT(s->inbound_count > 0);
-  s->inbound_count--;
-  return true;
+  list_reset(in);
 }

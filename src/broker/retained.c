@@ -103,6 +103,7 @@ static void rnode_clear(struct broker *b, u32 i) {
   if (n->message == NULL) {
     return;
   }
+  b->stats.retained_bytes -= n->message->len;
   message_unref(b, n->message);
   n->message = NULL;
   ASSERT(n->refs > 0);
@@ -119,16 +120,21 @@ bool retained_set(struct broker *b, struct message *m) {
     return false;
   }
   struct rnode *n = rnode_at(b, i);
+  u64 old_len = n->message == NULL ? 0 : n->message->len;
+  u64 most = b->limits.retained_bytes_max;
+  bool fits = most == 0 || b->stats.retained_bytes - old_len + m->len <= most;
+  if (!fits || (n->message == NULL && b->stats.retained >= b->limits.retained)) {
+    rnode_prune(b, i);
+    return false;
+  }
   if (n->message == NULL) {
-    if (b->stats.retained >= b->limits.retained) {
-      return false;
-    }
     n->refs++;
     b->stats.retained++;
   } else {
     message_unref(b, n->message);
   }
   n->message = message_ref(m);
+  b->stats.retained_bytes += m->len - old_len;
   return true;
 }
 
@@ -295,8 +301,7 @@ static bool replay_slice(struct broker *b, struct replay *r, u64 now_ns) {
   return true;
 }
 
-bool broker_stage(struct core *core, void *ctx) {
-  struct broker *b = ctx;
+bool retained_stage(struct broker *b, u64 now_ns) {
   for (u32 k = 0; k < REPLAY_SLICES; k++) {
     struct link *link = list_pop(&b->replay_list);
     if (link == NULL) {
@@ -304,7 +309,7 @@ bool broker_stage(struct core *core, void *ctx) {
     }
     struct replay *r = CONTAINER_OF(link, struct replay, link);
     ASSERT(r->session->user != NULL);
-    if (!replay_slice(b, r, core->now_ns)) {
+    if (!replay_slice(b, r, now_ns)) {
       replay_end(b, r);
     } else if (r->session->queue.count < REPLAY_LOW) {
       list_push(&b->replay_list, &r->link);

@@ -42,8 +42,12 @@ static void route_match(struct broker *b, struct bytes topic, const struct sessi
   tree_match(b, topic, publisher);
 }
 
-static u32 deliver_all(struct broker *b, struct message *m) {
-  u32 count = 0;
+// The QoS of a delivery [MQTT-3.8.4-8].
+static u8 delivery_qos(const struct broker *b, u8 granted, u8 published) {
+  return b->limits.upgrade_outgoing_qos ? granted : MIN(granted, published);
+}
+
+static void deliver_all(struct broker *b, struct message *m, struct route_result *r) {
   if (b->access_on) {
     access_begin(b, m);
   }
@@ -56,8 +60,10 @@ static u32 deliver_all(struct broker *b, struct message *m) {
       continue;
     }
     // Retain as published: the flag of the PUBLISH; otherwise 0 [MQTT-3.3.1-12] [MQTT-3.3.1-13].
-    queue_push(s, m, MIN(s->route_qos, m->qos), s->route_retain && m->retain, s->route_subs, false);
-    count++;
+    bool kept = queue_push(s, m, delivery_qos(b, s->route_qos, m->qos),
+                           s->route_retain && m->retain, s->route_subs, false);
+    r->matched++;
+    r->dropped += kept ? 0 : 1;
   }
   i = b->route_shared;
   b->route_shared = NONE;
@@ -69,11 +75,11 @@ static u32 deliver_all(struct broker *b, struct message *m) {
       continue;
     }
     u32 ids = sub->identifier != 0 ? pool_index(&b->subs, sub) : NONE;
-    queue_push(sub->session, m, MIN(sub->qos, m->qos), (sub->flags & SUB_RAP) != 0 && m->retain,
-               ids, false);
-    count++;
+    bool kept = queue_push(sub->session, m, delivery_qos(b, sub->qos, m->qos),
+                           (sub->flags & SUB_RAP) != 0 && m->retain, ids, false);
+    r->matched++;
+    r->dropped += kept ? 0 : 1;
   }
-  return count;
 }
 
 static void route_forget(struct broker *b) {
@@ -105,8 +111,13 @@ struct route_result route(struct broker *b, const struct message_in *in,
   }
   if (retain && !retained_set(b, m)) {
     r.not_retained = true;
+    b->stats.dropped[BROKER_DROPPED_RETAINED]++;
   }
-  r.matched = deliver_all(b, m);
+  if (r.not_retained && m->qos > 0) {
+    route_forget(b);  // what is not acknowledged as asked for is not half done either
+  } else {
+    deliver_all(b, m, &r);
+  }
   message_unref(b, m);
   return r;
 }
@@ -121,8 +132,9 @@ void route_message(struct broker *b, struct message *m, const struct session *pu
     if (message_payload_len(m) == 0) {
       retained_delete(b, message_topic(m));
     } else if (!retained_set(b, m)) {
-      b->stats.publish_dropped++;
+      b->stats.dropped[BROKER_DROPPED_RETAINED]++;
     }
   }
-  (void)deliver_all(b, m);
+  struct route_result r = {0};
+  deliver_all(b, m, &r);
 }

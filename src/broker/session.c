@@ -43,6 +43,7 @@ static struct session *session_new(struct broker *b, u8 *names, u32 id_len) {
   s->index = pool_index(&b->sessions, s);
   s->inbound = s->stream = s->subs = s->replay = s->route_next = s->route_subs = NONE;
   s->expire_at_ns = s->will_at_ns = NEVER_NS;
+  s->requeued_tail = NONE;
   list_reset(&s->queue);
   list_reset(&s->inflight);
   list_reset(&s->control);
@@ -110,7 +111,7 @@ static void session_free(struct session *s) {
   ASSERT(s->will == NULL);
   session_drop_subs(s);
   ASSERT(s->replay == NONE);
-  entries_clear(b, &s->queue);
+  queue_clear(s);
   while (s->inbound != NONE) {
     (void)inbound_remove(s, control_at(b, s->inbound)->packet_id);
   }
@@ -147,6 +148,7 @@ void session_timer(struct core *core, u32 timer, void *owner) {
   ASSERT(s->timer == timer);
   ASSERT(s->user == NULL);
   if (s->expire_at_ns <= core->now_ns) {
+    s->b->stats.clients_expired++;
     session_end(s, core->now_ns);
     return;
   }
@@ -166,21 +168,23 @@ static void unplug(struct session *s) {
   control_clear(s);
   drop_aliases(s);
   retained_park(s);
+  session_forget(s);
   ASSERT(b->stats.clients_connected > 0);
   b->stats.clients_connected--;
 }
 
 // QoS 0 messages are not kept for who is away (4.1).
 static void drop_qos0(struct session *s) {
-  struct list old = s->queue;
-  list_reset(&s->queue);
-  while (old.head != NONE) {
-    u32 index = entries_pop(s->b, &old);
-    if (entry_at(s->b, index)->qos == 0) {
-      entry_free(s->b, index);
+  u32 prev = NONE;
+  for (u32 i = s->queue.head; i != NONE;) {
+    const struct entry *e = entry_at(s->b, i);
+    u32 next = e->next;
+    if (e->qos == 0) {
+      entry_free(s->b, queue_pop_behind(s, prev));
     } else {
-      entries_push(s->b, &s->queue, index);
+      prev = i;
     }
+    i = next;
   }
 }
 
@@ -194,7 +198,9 @@ void broker_detach(struct session *s, u64 now_ns) {
     session_end(s, now_ns);  // [MQTT-3.1.2-23]
     return;
   }
-  drop_qos0(s);
+  if (!s->b->limits.queue_qos0) {
+    drop_qos0(s);
+  }
   s->expire_at_ns = s->expiry_s == EXPIRY_NEVER ? NEVER_NS : now_ns + s->expiry_s * NS;
   if (s->will != NULL && s->will_delay_s == 0) {
     publish_will(s, now_ns);
@@ -202,6 +208,24 @@ void broker_detach(struct session *s, u64 now_ns) {
     s->will_at_ns = now_ns + s->will_delay_s * NS;
   }
   arm(s);
+}
+
+void session_kick(struct session *s, enum mqtt_reason reason, u64 now_ns) {
+  struct broker *b = s->b;
+  void *old = s->user;
+  broker_detach(s, now_ns);
+  if (b->ops.kick != NULL) {
+    b->ops.kick(old, reason);
+  }
+}
+
+bool broker_kick(struct broker *b, struct bytes client_id, enum mqtt_reason reason, u64 now_ns) {
+  struct session *s = session_find(b, client_id);
+  if (s == NULL || s->user == NULL) {
+    return false;
+  }
+  session_kick(s, reason, now_ns);
+  return true;
 }
 
 // Another connection takes the id over [MQTT-3.1.4-3]; the old one is told when the session is
@@ -429,6 +453,19 @@ enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disco
   s->normal_end = d->reason == MQTT_SUCCESS;
   broker_detach(s, now_ns);
   return MQTT_SUCCESS;
+}
+
+void broker_session_info(const struct session *s, struct broker_session_info *out) {
+  *out = (struct broker_session_info){.connected = s->user != NULL,
+                                      .version = s->version,
+                                      .subscriptions = s->sub_count,
+                                      .queued = s->queue.count,
+                                      .inflight = s->inflight.count,
+                                      .inbound_qos2 = s->inbound_count,
+                                      .queued_bytes = s->queue.bytes,
+                                      .inflight_bytes = s->inflight.bytes,
+                                      .expiry_s = s->expiry_s};
+  memcpy(out->dropped, s->dropped, sizeof out->dropped);
 }
 
 struct bytes session_client_id(const struct session *s) {

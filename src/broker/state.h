@@ -165,6 +165,7 @@ struct control {
 
 struct list {  // singly linked, by index
   u32 head, tail, count;
+  u64 bytes;  // of the entries' messages
 };
 
 // --- Sessions
@@ -178,7 +179,8 @@ struct session {
   u64 expire_at_ns;
   u64 will_at_ns;
   u64 route_gen;
-  u64 access_salt;  // makes this identity's remembered answers its own
+  u64 access_salt;                      // makes this identity's remembered answers its own
+  u64 rate_messages_ns, rate_bytes_ns;  // publish.c: when what was taken will have been paid for
   u32 index;
   u16 id_len, username_len;
   u32 hash_next;
@@ -202,7 +204,10 @@ struct session {
   u32 replay;
   u32 route_next;
   u32 route_subs;
-  u32 dropped_full, dropped_expired, dropped_too_large;
+  u32 requeued_tail;  // queue.c I4
+  u32 stall_next;     // of the sessions that wait for the global ceiling of inflight
+  u32 doom_next;      // of the sessions to be disconnected
+  u32 dropped[BROKER_DROPPED_COUNT];
   u8 version;
   u8 qos_max;  // of the listener: publishes, will and granted subscriptions
   u8 route_qos;
@@ -211,6 +216,7 @@ struct session {
   bool normal_end;  // DISCONNECT 0 was received
   bool has_username;
   u8 access_set;
+  bool stalled, doomed;
 };
 static_assert(sizeof(struct session) <= 384, "budget of a session");
 
@@ -227,6 +233,7 @@ struct access_set {
 struct broker {
   struct core *core;
   struct broker_limits limits;
+  bool more_ceilings;  // of queues, than session_queued_max
   struct broker_ops ops;
   struct broker_stats stats;
   struct blocks blocks;
@@ -244,6 +251,8 @@ struct broker {
   u64 access_hash;    // of the name being delivered
   u64 *access_cache;  // access.c
   u32 access_mask;
+  u32 stall_head, stall_tail;   // by stall_next
+  u32 doom_head;                // by doom_next
   struct levels match_levels;   // of the name being routed
   struct levels filter_levels;  // of a filter being added or replayed
   struct levels name_levels;    // of a retained name
@@ -329,9 +338,10 @@ void tree_check(const struct broker *b);
 // route.c
 void route_add(struct broker *b, struct sub *sub, const struct session *publisher);
 struct route_result {
-  u32 matched;     // sessions
-  bool no_memory;  // for the message: nothing was done
-  bool not_retained;
+  u32 matched;        // sessions and groups
+  u32 dropped;        // of these, for want of room
+  bool no_memory;     // for the message: nothing was done
+  bool not_retained;  // no room in the store: a QoS 0 message was delivered, others were not
 };
 struct route_result route(struct broker *b, const struct message_in *in,
                           const struct session *publisher, u64 now_ns);
@@ -349,6 +359,7 @@ bool retained_start(struct broker *b, struct sub *sub, struct bytes filter, u64 
 void retained_cancel(struct broker *b, const struct sub *sub);
 void retained_resume(struct session *s);  // the session has been pulled, or is connected again
 void retained_park(struct session *s);    // the session is offline
+bool retained_stage(struct broker *b, u64 now_ns);
 void retained_check(const struct broker *b);
 
 // access.c
@@ -374,16 +385,24 @@ void access_origin_write(const struct message_in *in, u8 *to, u32 len);
 
 // queue.c
 static inline void list_reset(struct list *l) {
-  *l = (struct list){NONE, NONE, 0};
+  *l = (struct list){.head = NONE, .tail = NONE};
 }
 void entries_push(struct broker *b, struct list *l, u32 index);
 u32 entries_pop(struct broker *b, struct list *l);
 void entry_free(struct broker *b, u32 index);
-void entries_clear(struct broker *b, struct list *l);
-// Queues a delivery. False when it was dropped (counted). `subs`: the matched subscriptions'
-// chain for their identifiers.
+void queue_append(struct session *s, u32 index);
+u32 queue_pop_behind(struct session *s, u32 prev);
+void queue_clear(struct session *s);
+void session_count_drop(struct session *s, enum broker_drop why);
+// Queues a delivery. False when it was dropped for want of room (counted). `subs`: the matched
+// subscriptions' chain for their identifiers. Everything that was in flight goes back to the front
+// of the queue.
+void queue_requeue(struct session *s);
+void session_wake(struct session *s);
 bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 subs,
                 bool unlimited);
+
+// control.c
 // Queues a control packet. False: the pool is empty or the client reads nothing.
 // A control packet fits: ask before anything is changed.
 bool control_room(const struct session *s);
@@ -393,9 +412,6 @@ void control_clear(struct session *s);
 bool inbound_has(const struct session *s, u16 packet_id);
 bool inbound_add(struct session *s, u16 packet_id);
 bool inbound_remove(struct session *s, u16 packet_id);
-// Everything that was in flight goes back to the front of the queue.
-void queue_requeue(struct session *s);
-void session_wake(struct session *s);
 static inline u16 entry_packet_id(const struct entry *e) {
   return (u16)(1 + e->seq % 65535u);
 }
@@ -406,3 +422,19 @@ struct session *session_find(const struct broker *b, struct bytes id);
 void session_end(struct session *s CONSUMES, u64 now_ns);
 void session_drop_subs(struct session *s);
 void session_timer(struct core *core, u32 timer, void *owner);
+// Ends the session's connection with a reason; its will is due.
+void session_kick(struct session *s, enum mqtt_reason reason, u64 now_ns);
+
+// ceiling.c
+// The session's next message waits for the ceiling of all clients' inflight: it is woken then.
+void session_stall(struct session *s);
+// It is disconnected at the next stage (not at once: a routing is under way).
+void session_doom(struct session *s);
+void session_forget(struct session *s);  // it goes: from both lists
+bool ceiling_stage(struct broker *b, u64 now_ns);
+bool inflight_room(const struct session *s);
+void inflight_add(struct session *s, const struct entry *e);
+void inflight_sub(struct session *s, const struct entry *e);
+static inline u32 entry_len(const struct entry *e) {
+  return e->message != NULL ? e->message->len : 0;
+}

@@ -2,7 +2,7 @@
 #include "loop/pool.h"
 
 #define POOL_NONE U32_MAX
-#define POOL_ALIGN 8u // objects that want more have a size that is a multiple of it
+#define POOL_ALIGN 8u  // objects that want more have a size that is a multiple of it
 
 enum pool_state { POOL_FREE = 0, POOL_TAKEN = 1 };
 
@@ -100,11 +100,6 @@ u32 pool_index(const struct pool *p, const void *object) {
   ASSERT(off < (usize)p->stride * p->count);
   ASSERT(off % p->stride == 0);
   return (u32)(off / p->stride);
-}
-
-void *pool_at(const struct pool *p, u32 index) {
-  ASSERT(index < p->count);
-  return p->base + (usize)index * p->stride;
 }
 
 void pool_put(struct pool *p, void *object) {

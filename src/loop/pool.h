@@ -41,4 +41,7 @@ static inline u32 pool_taken(const struct pool *p) {
 }
 // Object <-> index, for links by index.
 u32 pool_index(const struct pool *p, const void *object);
-void *pool_at(const struct pool *p, u32 index);
+static inline void *pool_at(const struct pool *p, u32 index) {
+  ASSERT(index < p->count);
+  return p->base + (usize)index * p->stride;
+}

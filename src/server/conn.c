@@ -159,7 +159,7 @@ static u64 keep_alive_ns(const struct conn *c) {
 }
 
 void conn_arm(struct conn *c) {
-  u64 next = MIN(c->deadline_ns, keep_alive_ns(c));
+  u64 next = MIN(c->deadline_ns, c->paused ? broker_publish_at(c->session) : keep_alive_ns(c));
   if (next < c->armed_ns) {  // a later one is found when the timer fires
     c->armed_ns = next;
     wheel_arm(&c->server->core->wheel, c->timer, next);
@@ -198,9 +198,13 @@ void conn_on_timer(struct core *core, u32 timer, void *owner) {
   if (c->state == CONN_ENDING) {
     return;
   }
-  if (core->now_ns >= c->deadline_ns) {
+  if (c->paused && core->now_ns >= broker_publish_at(c->session)) {
+    c->last_in_ns = core->now_ns;  // it is we who did not read
+    conn_want_input(c);
+    conn_arm(c);
+  } else if (core->now_ns >= c->deadline_ns) {
     on_deadline(c);
-  } else if (core->now_ns >= keep_alive_ns(c)) {
+  } else if (!c->paused && core->now_ns >= keep_alive_ns(c)) {
     core->server->stats.keepalive_timeouts++;
     conn_end(c, MQTT_KEEP_ALIVE_TIMEOUT);
   } else {

@@ -56,6 +56,7 @@ struct server_listener {
   struct server *server;
   struct listener_config config;
   u32 connections;
+  u64 rate_ns;  // connection_rate: when those accepted will have been paid for
 };
 
 struct conn {
@@ -86,10 +87,12 @@ struct conn {
   u8 version;    // enum mqtt_version, from CONNECT
   u8 reason;     // why CONN_ENDING
   u8 alert;      // TLS alert to end with
-  bool tls_due;  // this connection speaks TLS
-  bool fin;      // the peer has sent FIN
-  bool mid_packet;
-  bool bulk;  // the last output was more than a small buffer
+  u16 packet_max;    // the client's, for our DISCONNECT
+  bool tls_due : 1;  // this connection speaks TLS
+  bool fin : 1;      // the peer has sent FIN
+  bool mid_packet : 1;
+  bool paused : 1;  // its rate is used up: read again from broker_publish_at on
+  bool bulk : 1;    // the last output was more than a small buffer
 };
 static_assert(sizeof(struct conn) <= 192, "an idle connection (DESIGN 3)");
 
@@ -142,8 +145,9 @@ void raw_used(struct conn *c, u32 len);
 void input_blocked(struct conn *c, struct budget *b);  // a shortage
 
 // --- packet.c
-enum packet_use { PACKET_USED, PACKET_BLOCKED };
-// One whole control packet. BLOCKED: shortage, nothing was changed; offer it again later.
+enum packet_use { PACKET_USED, PACKET_BLOCKED, PACKET_PAUSED };
+// One whole control packet. BLOCKED: shortage, nothing was changed; offer it again later. PAUSED:
+// the same for its rate.
 enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet);
 
 // --- output.c

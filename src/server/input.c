@@ -177,7 +177,12 @@ static bool header_allowed(struct conn *c, const struct mqtt_header *h) {
 
 static bool dispatch(struct conn *c, const struct mqtt_header *h, struct bytes packet,
                      struct budget *b) {
-  if (conn_packet(c, h, packet) == PACKET_BLOCKED) {
+  enum packet_use use = conn_packet(c, h, packet);
+  if (use == PACKET_PAUSED) {
+    b->blocked = c->paused = true;
+    return false;
+  }
+  if (use == PACKET_BLOCKED) {
     input_blocked(c, b);
     return false;
   }
@@ -300,6 +305,7 @@ bool conn_input(struct conn *c) {
     conn_want_input(c);
     return false;
   }
+  c->paused = false;
   while ((c->state == CONN_CONNECT || c->state == CONN_OPEN) && b.packets > 0 && !b.blocked) {
     struct bytes slice = next_slice(c, &b);
     if (c->state == CONN_ENDING) {
@@ -318,6 +324,10 @@ bool conn_input(struct conn *c) {
     b.bytes -= used;
   }
   if (c->state == CONN_ENDING) {
+    return false;
+  }
+  if (c->paused) {
+    conn_arm(c);
     return false;
   }
   if (b.blocked) {

@@ -106,6 +106,9 @@ static enum packet_use on_publish(struct conn *c, struct bytes packet) {
     return ended_by(c, bad);
   }
   bad = broker_on_publish(c->session, &m, packet, c->server->core->now_ns);
+  if (bad == MQTT_MESSAGE_RATE_TOO_HIGH) {
+    return PACKET_PAUSED;
+  }
   return bad == MQTT_SERVER_BUSY ? PACKET_BLOCKED : ended_by(c, bad);
 }
 

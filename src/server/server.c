@@ -18,9 +18,24 @@ static u32 name_count(const struct server_limits *l) {
 
 // --- what tcp calls
 
+// Counts a new connection against its listener's rate; false: not now.
+static bool rate_allows(struct server_listener *l, u64 now_ns) {
+  u64 share = l->config.connection_rate == 0 ? 0 : SEC_NS / l->config.connection_rate;
+  if (share == 0) {
+    return true;
+  }
+  u64 at = MAX(l->rate_ns, now_ns);
+  if (at + share > now_ns + SEC_NS) {
+    return false;
+  }
+  l->rate_ns = at + share;
+  return true;
+}
+
 static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {
   struct server_listener *l = listener_user;
-  bool full = l->config.max_connections != 0 && l->connections >= l->config.max_connections;
+  bool full = (l->config.max_connections != 0 && l->connections >= l->config.max_connections) ||
+              !rate_allows(l, l->server->core->now_ns);
   struct conn *c = full || l->server->draining ? NULL : conn_new(l, tcp);
   if (c == NULL) {
     l->server->stats.refused++;

@@ -14,12 +14,18 @@ struct listener_config {
   bool allow_anonymous;
   bool identity_as_username;  // mosquitto's use_identity_as_username: CN of the client certificate
   u32 max_connections;        // 0 = only the pool's limit
+  u32 connection_rate;        // new connections a second, a second's worth at once; 0 = any
   u8 max_qos;
   bool websockets;  // MQTT inside WebSocket (RFC 6455), behind TLS when `tls` is set
   struct bytes origins[SERVER_ORIGINS_MAX];  // allowed Origin values; borrowed for ever
   u32 origin_count;                          // 0 = any
   u8 proxy;              // 1 or 2: a PROXY header of that version comes first; 0 = none does
   bool proxy_needs_tls;  // version 2: the balancer must say that the client came by TLS
+  u8 versions;  // bit = protocol level 3, 4, 5; 0 = all
+  // Clients are told to go elsewhere: MQTT_USE_ANOTHER_SERVER or MQTT_SERVER_MOVED (0: they are
+  // not), and where; the text is borrowed. It is also what a drain names, when there is one.
+  enum mqtt_reason redirect;
+  struct bytes server_reference;
 };
 
 struct server_limits {

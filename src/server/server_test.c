@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "broker/state.h"
 #include "server/server_test_support.h"
 
 // CONNECT "t" (5.0), SUBSCRIBE a, PUBLISH a "hello" QoS 1, PINGREQ.
@@ -172,6 +173,68 @@ static void a_reset_with_disconnect_before_it_is_a_goodbye(void **state) {
   drop_conn(c);
 }
 
+static void a_client_is_read_at_its_rate(void **state) {
+  (void)state;
+  struct broker_limits *l = &core.broker->limits;
+  l->session_message_rate = 10;
+  struct tcp_conn *c = connected();
+  static const u8 publish[] = {0x32, 7, 0, 1, 'r', 0, 9, 0, 'x'};
+  for (u32 i = 0; i < 25; i++) {
+    feed(c, publish, sizeof publish);
+  }
+  turns(3);
+  assert_int_equal(c->out_len, 11 * 5);  // a second's worth at once, PUBACKs with 0x10
+  assert_true(c->readable > 0);
+  u32 seconds = 0;
+  for (; c->out_len < 25 * 5 && seconds < 100; seconds++) {
+    unit_now_ns += SEC_NS / 10;
+    turns(3);
+    assert_true(c->out_len <= (11 + seconds + 1) * 5);
+  }
+  assert_int_equal(c->out_len, 25 * 5);
+  assert_int_equal(seconds, 14);
+  unit_now_ns += 60 * SEC_NS;
+  turns(3);
+  assert_false(c->closed);
+  l->session_message_rate = 0;
+  l->session_byte_rate = 90;  // ten such packets
+  struct session *s = session_find(core.broker, BYTES_LIT("t"));
+  assert_true(broker_publish_at(s) < unit_now_ns);
+  c->out_len = 0;
+  for (u32 i = 0; i < 25; i++) {
+    feed(c, publish, sizeof publish);
+  }
+  turns(3);
+  assert_int_equal(c->out_len, 11 * 5);
+  unit_now_ns += 90 * SEC_NS;  // beyond the keep-alive, but it was we who did not read
+  turns(3);
+  assert_false(c->closed);
+  assert_int_equal(c->out_len, 22 * 5);
+  l->session_byte_rate = 0;
+  drop_conn(c);
+}
+
+static void a_listener_accepts_at_its_rate(void **state) {
+  (void)state;
+  struct server_listener *l = listener;
+  l->config.connection_rate = 5;
+  struct tcp_conn *c[5];
+  for (u32 i = 0; i < 5; i++) {
+    c[i] = open_conn();
+  }
+  struct tcp_conn more = {.room = 1};
+  assert_false(ops->accept(listener, &more, &more.user));
+  unit_now_ns += SEC_NS / 5;
+  turns(1);
+  struct tcp_conn *sixth = open_conn();
+  assert_false(ops->accept(listener, &more, &more.user));
+  l->config.connection_rate = 0;
+  for (u32 i = 0; i < 5; i++) {
+    drop_conn(c[i]);
+  }
+  drop_conn(sixth);
+}
+
 static void draining_ends_everybody(void **state) {  // the last test: nobody comes in afterwards
   (void)state;
   struct tcp_conn *a = connected();
@@ -198,6 +261,8 @@ int main(void) {
       cmocka_unit_test(without_buffers_it_waits),
       cmocka_unit_test(disconnect_stands_between_packets_only),
       cmocka_unit_test(a_reset_with_disconnect_before_it_is_a_goodbye),
+      cmocka_unit_test(a_client_is_read_at_its_rate),
+      cmocka_unit_test(a_listener_accepts_at_its_rate),
       cmocka_unit_test(draining_ends_everybody),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

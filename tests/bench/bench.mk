@@ -18,7 +18,9 @@ $(B)/bench/broker: tests/bench/broker_bench.c tests/unit_plat.c $(bench_broker_o
 	  $(filter %.c %.o,$^) -o $@
 bench-broker: $(B)/bench/broker ## ns a delivery in the broker alone
 	$(B)/bench/broker
-.PHONY: bench-broker
+bench-broker-ir: $(B)/bench/broker ## instructions a delivery in the broker alone (BASE=BINARY: beside another)
+	tests/bench/broker_ir.py $(BASE) $(B)/bench/broker
+.PHONY: bench-broker bench-broker-ir
 # What a segment costs in src/net alone: the hosted release's objects, frames in memory, no device.
 bench_tcp_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
                $(wildcard src/base/*.c src/loop/*.c src/net/*.c))) $(B)/hosted/arch/x86_64/switch.o \

@@ -24,6 +24,7 @@ struct peer {
 };
 static struct core core;
 static u8 out[16384];
+static u32 deliveries_a_round = 400000;
 
 static u64 now_ns(void) {
   struct timespec t;
@@ -131,7 +132,7 @@ static void run(enum mqtt_version v, u8 qos, u32 receivers, u32 payload_len) {
   mqtt_encode_publish_head(&w, v, &o);
   write_bytes(&w, bytes_of(payload, payload_len));
   u32 batch = qos > 0 ? 16 : BATCH;
-  u32 loops = 400000 / receivers / batch;
+  u32 loops = deliveries_a_round / receivers / batch;
   u64 best = U64_MAX;
   u64 sent = broker_stats(core.broker)->publish_sent;
   for (u32 r = 0; r < ROUNDS; r++) {
@@ -228,8 +229,11 @@ static void use_rules(void) {
   printf("with an acl_file of 5 000 users (%llu KiB):\n", (unsigned long long)size >> 10);
 }
 
-int main(void) {
+// broker_bench [DELIVERIES CASE]: one case only, for counting instructions (broker_ir.py).
+int main(int argc, char **argv) {
   static struct timer timers[4096];
+  u32 only = argc > 2 ? (u32)atoi(argv[2]) : 100;
+  deliveries_a_round = argc > 1 ? (u32)atoi(argv[1]) : deliveries_a_round;
   struct broker_limits l;
   struct carve carve;
   core_init(&core, 0, timers, 4096);
@@ -238,12 +242,13 @@ int main(void) {
   carve_init(&carve);
   must(broker_init(&core, &carve, &l) == ERR_OK, "memory");
   broker_set_ops(core.broker, &(struct broker_ops){.wake = on_wake, .kick = on_kick});
-  for (u32 i = 0; i < 2; i++) {
-    enum mqtt_version v = i == 0 ? MQTT_V4 : MQTT_V5;
-    run(v, 0, 1, 64);
-    run(v, 0, 100, 64);
-    run(v, 1, 1, 64);
-    run(v, 1, 100, 64);
+  for (u32 i = 0; i < 8; i++) {
+    if (only == 100 || only == i) {
+      run(i < 4 ? MQTT_V4 : MQTT_V5, i / 2 % 2, i % 2 == 0 ? 1 : 100, 64);
+    }
+  }
+  if (only != 100) {
+    return 0;
   }
   run(MQTT_V4, 0, 1, 4000);
   run_retained(50000);
