@@ -5,7 +5,7 @@ DEV_TEST = $(CLANG) -std=gnu2x -Itests/dev -Isrc -MMD -MP -g -D_GNU_SOURCE -Wall
             -fno-strict-aliasing $(ASAN_OPT)
 dev_drivers := pci virtqueue virtio_pci virtio_net
 dev_o := $(patsubst %,$(B)/test/dev/obj/%.o,$(dev_drivers))
-dev_base_o := $(patsubst src/%.c,$(B)/asan/%.o,$(filter-out %_test.c,$(wildcard src/base/*.c)))
+dev_base_o := $(patsubst src/%.c,$(B)/asan/%.o,$(filter-out %_test.c %_fuzz.c,$(wildcard src/base/*.c)))
 $(B)/test/dev/obj/%.o: src/dev/%.c
 	@mkdir -p $(@D)
 	$(DEV_TEST) -ffreestanding -nostdinc -c $< -o $@
