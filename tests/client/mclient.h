@@ -34,6 +34,7 @@ struct mc_world {
   bool eager;          // answers leave at once, not when the program flushes
   SSL_CTX *tls;          // NULL = plain
   SSL_SESSION *session;  // last ticket, for resumption
+  X509 **fresh;          // by client number: a certificate of its own each; NULL = one for all
   uint64_t failures, tls_done, tls_resumed;
   void (*on_open)(struct mclient *c);  // transport is up: send CONNECT
   // One whole packet: p[0] is the fixed header, p + head the rest of `len` bytes.
@@ -47,6 +48,8 @@ double mc_cpu_seconds(void);
 void mc_init(void);
 void mc_tls(const char *cert, const char *key,
             const char *ca);  // exits 1 when unreadable; ca NULL = no check
+// Certificates for clients 0 to count-1: the usual one with other serial numbers, signed with its CA's key.
+void mc_fresh_certificates(const char *ca_key, uint32_t count);
 void mc_open(struct mclient *c, uint32_t number, int role, int version);
 void mc_close(struct mclient *c, bool abrupt);
 void mc_fail(struct mclient *c, const char *why);
