@@ -419,6 +419,10 @@ u32 *entry_ids(const struct broker *b, const struct entry *e);
 
 // session.c
 struct session *session_find(const struct broker *b, struct bytes id);
+// `names` (client id, user name) becomes the session's when there is one; NULL: no memory.
+struct session *session_new(struct broker *b, u8 *names, u32 id_len);
+void session_take_over(struct session *s, u64 now_ns);
+void session_drop_will(struct session *s);
 void session_end(struct session *s CONSUMES, u64 now_ns);
 void session_drop_subs(struct session *s);
 void session_timer(struct core *core, u32 timer, void *owner);

@@ -44,7 +44,8 @@ void net_if_state(const struct net *net, u32 nic, struct net_if_state *out);
 struct net_stats {
   u64 rx_frames, tx_frames, rx_bytes, tx_bytes;
   u64 rx_dropped[16];  // by reason, see net_drop_name
-  u64 tcp_segments_in, tcp_segments_out, tcp_retransmits, tcp_resets_out, tcp_accepted, tcp_refused;
+  u64 tcp_segments_in, tcp_segments_out, tcp_retransmits, tcp_resets_out, tcp_accepted, tcp_refused,
+      tcp_connected;
   u32 tcp_open;
 };
 const struct net_stats *net_stats(const struct net *net);

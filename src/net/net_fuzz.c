@@ -32,7 +32,8 @@ static void on_ended(void *user, struct tcp_conn *c, enum tcp_end why) {
     *(struct tcp_conn **)user = NULL;
   }
 }
-static const struct tcp_listener_ops ops = {on_accept, on_readable, on_writable, on_ended};
+static const struct tcp_listener_ops ops = {
+    .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
 
 static u32 stack_seq, stack_ack;  // of the last segment seen
 

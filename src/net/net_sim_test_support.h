@@ -349,7 +349,8 @@ static UNUSED u64 sim_next_ns(void) {
 
 struct sim_seg {
   u32 seq, ack, len, window;
-  u16 port;  // the peer's
+  u16 port;        // the peer's
+  u16 local_port;  // the stack's; 0 = SIM_PORT
   u8 flags;
   const u8 *data;
   const u8 *options;
@@ -377,7 +378,7 @@ static UNUSED u32 sim_tcp_frame(u8 *f, const struct sim_seg *s) {
   u32 len = sim_ip_frame(f, IP_TCP, header + s->len);
   u8 *t = f + 34;
   store_be16(t, s->port);
-  store_be16(t + 2, SIM_PORT);
+  store_be16(t + 2, s->local_port != 0 ? s->local_port : SIM_PORT);
   store_be32(t + 4, s->seq);
   store_be32(t + 8, s->ack);
   t[12] = (u8)(header / 4 << 4);

@@ -127,6 +127,7 @@ struct net {
   u32 hash_mask;
   struct link touched, dead, wait_list;
   u32 syn_count, syn_max;
+  u32 port_counter;
   u32 rx_held;  // receive buffers in the queues of all connections
 };
 

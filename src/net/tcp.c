@@ -247,6 +247,9 @@ static bool give_up(const struct net *net, const struct tcp_conn *c) {
     // Under pressure an unanswered SYN-ACK holds its place for 3 s only (DESIGN 5).
     return c->retries > (net->syn_count > net->syn_max / 2 ? 1u : SYN_RETRIES);
   }
+  if (c->state == TCP_SYN_SENT) {
+    return c->retries > SYN_RETRIES;
+  }
   return c->retries > RETRIES_MAX ||
          (c->stuck_ns != U64_MAX && net->core->now_ns - c->stuck_ns > USER_TIMEOUT_NS);
 }
@@ -260,8 +263,8 @@ static void on_rtx(struct net *net, struct tcp_conn *c) {
   c->rto_ms = MIN(c->rto_ms * 2, 60000u);
   c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
   c->timing = false;
-  if (c->state == TCP_SYN_RCVD) {
-    tcp_send_syn_ack(net, c);
+  if (c->state == TCP_SYN_RCVD || c->state == TCP_SYN_SENT) {
+    tcp_send_syn(net, c);
     return;
   }
   if (c->snd_wnd == 0 && c->snd_end != c->snd_una) {
@@ -463,7 +466,9 @@ void tcp_abort(struct tcp_conn *c) {
                    .flags = TCPF_RST | TCPF_ACK,
                    .nic = c->nic};
   c->ops = NULL;
-  tcp_send_bare(c->net, &b);
+  if (c->state != TCP_SYN_SENT) {  // there the peer knows of nothing
+    tcp_send_bare(c->net, &b);
+  }
   tcp_free(c->net, c);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TCP (RFC 9293), server side. The owner is told by callbacks from net_poll and timers; it acts at
+// TCP (RFC 9293), both sides. The owner is told by callbacks from net_poll and timers; it acts at
 // once or marks itself ready and acts later in the turn. Segments leave in net_flush, so that
 // everything one turn produced for a connection goes out as few large segments, with one
 // acknowledgement.
@@ -32,6 +32,9 @@ struct tcp_listener_ops {
   // must tcp_close; after the other ends `conn` is invalid when this returns. Called once for FIN
   // and once for death at most.
   void (*ended)(void *user, struct tcp_conn *conn, enum tcp_end why);
+  // tcp_connect's connection is established; NULL for listeners. `ended` before it: there is no
+  // connection (RESET: refused, TIMEOUT: no answer).
+  void (*opened)(void *user, struct tcp_conn *conn);
 };
 #define TCP_ROOM_LOW 4096u
 #define TCP_UNSENT_MAX 65536u
@@ -39,6 +42,12 @@ struct tcp_listener_ops {
 // Listens on all interfaces. ERR_EXISTS: port taken. ops must live for ever.
 enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *ops,
                     void *listener_user);
+
+// Opens a connection to `address` (host order) from a port that we choose; the owner hears by
+// ops->opened or ops->ended. ERR_NOT_FOUND: no interface leads there. ERR_NO_MEMORY. tcp_abort ends
+// it at any time; tcp_send and tcp_close only once it is open.
+enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_listener_ops *ops,
+                     void *user, struct tcp_conn **out);
 
 // The first contiguous piece of in-order bytes not yet consumed; empty when none. Writable: TLS
 // decrypts in place. Valid until tcp_consume or the end of the callback/stage that called.

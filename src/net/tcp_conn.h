@@ -12,6 +12,7 @@
 
 enum tcp_state {
   TCP_CLOSED,
+  TCP_SYN_SENT,
   TCP_SYN_RCVD,
   TCP_ESTABLISHED,
   TCP_FIN_WAIT_1,
@@ -150,6 +151,14 @@ struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u3
                                   u16 remote_port);
 void tcp_wait_free(struct net *net, struct time_wait *w);
 
+// --- opening (tcp_open.c)
+// What the peer's SYN says of it: options, window, sequence.
+void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struct segment *s);
+void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *s);
+// --- tcp_in.c
+void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s);
+void tcp_reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s);
+
 // --- data (tcp_data.c)
 // `chain` holds s->len bytes of payload (NULL when none). CONSUMES chain. The owner may be called.
 void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
@@ -157,7 +166,7 @@ void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
 
 // --- output (tcp_out.c)
 void tcp_output(struct net *net, struct tcp_conn *c);  // data, FIN and acknowledgement that are due
-void tcp_send_syn_ack(struct net *net, struct tcp_conn *c);
+void tcp_send_syn(struct net *net, struct tcp_conn *c);  // with ACK unless in SYN_SENT
 void tcp_retransmit_first(struct net *net, struct tcp_conn *c);
 void tcp_rewind(struct tcp_conn *c);  // snd_nxt = snd_una: everything is to be sent again
 void tcp_probe(struct net *net, struct tcp_conn *c);

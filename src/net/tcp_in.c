@@ -32,7 +32,7 @@ static void rtt_sample(struct tcp_conn *c, u32 us) {
   c->rto_ms = MIN(MAX(rto, RTO_MIN_MS), RTO_MAX_MS);
 }
 
-static void take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s) {
+void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s) {
   if (c->ts_ok && s->opt.has_ts && s->opt.ts_echo != 0) {
     u32 ticks = tcp_clock(net) - s->opt.ts_echo;
     if (ticks < 60000) {
@@ -85,7 +85,7 @@ static void on_duplicate_ack(struct net *net, struct tcp_conn *c) {
 static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment *s) {
   u32 acked = s->ack - c->snd_una;
   bool all = s->ack == c->snd_max;
-  take_rtt(net, c, s);
+  tcp_take_rtt(net, c, s);
   tcp_acked(net, c, s->ack);
   c->retries = 0;
   if (c->fast_dup && seq_lt(s->ack, c->recover)) {  // RFC 6582: partial acknowledgement
@@ -299,21 +299,10 @@ static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip, const
     c->rtt_seq = isn_floor - 1;
   }
   c->nic = (u8)nic->index;
-  c->rcv_nxt = s->seq + 1;
+  tcp_take_syn_options(net, c, s);
   c->rcv_adv = c->rcv_nxt;
-  c->snd_wnd = c->snd_wnd_max = s->window;
-  c->snd_wl1 = s->seq;
-  c->ts_ok = s->opt.has_ts;
-  c->ts_recent = s->opt.ts_value;
-  c->ts_recent_ns = net->core->now_ns;
-  c->sack_ok = s->opt.sack_permitted;
-  c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
-  c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;
-  u32 most = (u32)nic->mtu - IP4_LEN - TCP_LEN;
-  c->mss = MAX(MIN(s->opt.mss != 0 ? s->opt.mss : 536u, most), 88u) - (c->ts_ok ? 12 : 0);
-  c->cwnd = 10 * c->mss;  // RFC 6928
   net->syn_count++;
-  tcp_send_syn_ack(net, c);
+  tcp_send_syn(net, c);
   c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
   tcp_rearm(net, c);
 }
@@ -330,7 +319,12 @@ static bool on_established(struct net *net, struct tcp_conn *c, const struct seg
   c->rtx_ns = U64_MAX;
   c->end_ns = U64_MAX;
   c->retries = 0;
-  take_rtt(net, c, s);
+  tcp_take_rtt(net, c, s);
+  if (c->ops != NULL) {  // O2: both ends had opened it at once
+    net->stats.tcp_connected++;
+    c->ops->opened(c->user, c);
+    return c->state != TCP_CLOSED;
+  }
   if (l == NULL || !l->ops->accept(l->user, c, &c->user)) {
     net->stats.tcp_refused++;
     tcp_abort(c);
@@ -341,7 +335,7 @@ static bool on_established(struct net *net, struct tcp_conn *c, const struct seg
   return c->state != TCP_CLOSED;
 }
 
-static void reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s) {
+void tcp_reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s) {
   struct bare b = {.source = c->local,
                    .target = c->remote,
                    .source_port = c->local_port,
@@ -358,8 +352,13 @@ static void reset_for(struct net *net, const struct tcp_conn *c, const struct se
 static void on_segment(struct net *net, struct tcp_conn *c, const struct segment *s,
                        struct rxbuf *chain) {
   u32 core = net->core->id;
+  if (c->state == TCP_SYN_SENT) {
+    tcp_in_syn_sent(net, c, s);
+    plat_rx_release(core, chain);
+    return;
+  }
   if (c->state == TCP_SYN_RCVD && (s->flags & TCPF_SYN) != 0 && s->seq + 1 == c->rcv_nxt) {
-    tcp_send_syn_ack(net, c);  // our SYN-ACK was lost
+    tcp_send_syn(net, c);  // our SYN-ACK was lost
     plat_rx_release(core, chain);
     return;
   }
@@ -368,7 +367,7 @@ static void on_segment(struct net *net, struct tcp_conn *c, const struct segment
     return;
   }
   if (c->state == TCP_SYN_RCVD && s->ack != c->snd_una) {
-    reset_for(net, c, s);  // RFC 9293 3.10.7.4 fifth: not our SYN-ACK
+    tcp_reset_for(net, c, s);  // RFC 9293 3.10.7.4 fifth: not our SYN-ACK
     plat_rx_release(core, chain);
     return;
   }

@@ -223,14 +223,15 @@ static void send_ack(struct net *net, struct tcp_conn *c) {
   }
 }
 
-void tcp_send_syn_ack(struct net *net, struct tcp_conn *c) {
+void tcp_send_syn(struct net *net, struct tcp_conn *c) {
+  u8 flags = c->state == TCP_SYN_SENT ? TCPF_SYN : TCPF_SYN | TCPF_ACK;
   struct nic *nic = &net->nic[c->nic];
   struct frame f;
   if (!tx_begin(nic, &f)) {
     return;
   }
   u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
-  write_header(c, h, c->snd_una - 1, TCPF_SYN | TCPF_ACK, TCP_LEN);
+  write_header(c, h, c->snd_una - 1, flags, TCP_LEN);
   store_be16(h + 14, (u16)MIN(TCP_RX_BYTES, U16_MAX));  // RFC 7323 2.2: never scaled in a SYN
   struct writer w = writer_init(span_of(h + TCP_LEN, 40));
   write_be16(&w, 2 << 8 | 4);
@@ -305,7 +306,7 @@ static bool worth_sending(const struct tcp_conn *c, u32 len, u32 waiting) {
 }
 
 void tcp_output(struct net *net, struct tcp_conn *c) {
-  if (c->state == TCP_CLOSED) {
+  if (c->state == TCP_CLOSED || c->state == TCP_SYN_SENT) {
     return;
   }
   if (c->state == TCP_SYN_RCVD) {

@@ -43,7 +43,8 @@ static void on_ended(void *user, struct tcp_conn *c, enum tcp_end why) {
   last_end = why;
   conn = why == TCP_END_FIN ? conn : NULL;
 }
-static const struct tcp_listener_ops ops = {on_accept, on_readable, on_writable, on_ended};
+static const struct tcp_listener_ops ops = {
+    .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
 
 static const struct net_limits small = {.tcp_conns = 70,
                                         .tcp_time_wait = 4,

@@ -74,7 +74,8 @@ static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
   conn_free(c);
 }
 
-static const struct tcp_listener_ops tcp_ops = {on_accept, on_readable, on_writable, on_ended};
+static const struct tcp_listener_ops tcp_ops = {
+    .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
 
 // --- what the broker calls
 

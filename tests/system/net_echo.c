@@ -42,7 +42,8 @@ static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
   o->fin = true;
   o->used = why == TCP_END_FIN;
 }
-static const struct tcp_listener_ops ops = {on_accept, on_event, on_event, on_ended};
+static const struct tcp_listener_ops ops = {
+    .accept = on_accept, .readable = on_event, .writable = on_event, .ended = on_ended};
 
 static u32 pattern(u8 *out, u32 at, u32 len) {
   for (u32 i = 0; i < len; i++) {
@@ -122,8 +123,8 @@ void urmqtt_main(void) {
   core_init(&core, 0, timers, ARRAY_COUNT(timers));
   struct net_if_config config = {.address = IP4(10, 9, 0, 2), .prefix_len = 24};
   config.dhcp = getenv("URMQTT_DHCP") != NULL;
-  bool good = net_init(&core, &carve, &limits) == ERR_OK &&
-              net_configure(core.net, 0, &config) == ERR_OK;
+  bool good =
+      net_init(&core, &carve, &limits) == ERR_OK && net_configure(core.net, 0, &config) == ERR_OK;
   for (u32 i = 0; good && i < ARRAY_COUNT(ports); i++) {
     good = tcp_listen(core.net, ports[i], &ops, &ports[i]) == ERR_OK;
   }

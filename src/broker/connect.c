@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// CONNECT: what it asks for, and the CONNACK. Everything that can fail for want of memory is taken
+// before anything is changed that cannot be undone.
+#include "base/fmt.h"
+#include "broker/state.h"
+
+static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_connect *c,
+                                      struct bytes packet, const struct broker_identity *id) {
+  if (mqtt_has(&c->props, MQTT_P_AUTH_METHOD)) {
+    return MQTT_BAD_AUTH_METHOD;
+  }
+  if (c->client_id.len == 0 && c->version == MQTT_V4 && !c->clean_start) {
+    return MQTT_CLIENT_ID_NOT_VALID;  // 3.1.1 [MQTT-3.1.3-8]
+  }
+  if (c->has_will && c->will_qos > id->qos_max) {
+    return MQTT_QOS_NOT_SUPPORTED;  // [MQTT-3.2.2-12]
+  }
+  if (c->has_will && c->will_retain && !b->limits.retain_available) {
+    return MQTT_RETAIN_NOT_SUPPORTED;  // [MQTT-3.2.2-13]
+  }
+  if (c->has_will && bytes_starts_with(bytes_part(packet, c->will_topic), BYTES_LIT("$CONTROL/"))) {
+    return MQTT_NOT_AUTHORIZED;  // as mosquitto
+  }
+  return MQTT_SUCCESS;
+}
+
+static struct message *make_will(struct broker *b, const struct mqtt_connect *c,
+                                 struct bytes packet, const struct access_who *who, u8 set) {
+  struct message_in in = {.topic = bytes_part(packet, c->will_topic),
+                          .props = bytes_part(packet, c->will_props.all),
+                          .payload = bytes_part(packet, c->will_payload),
+                          .qos = c->will_qos,
+                          .retain = c->will_retain,
+                          .expires_ns = expiry_deadline(&c->will_props, 0),
+                          .origin = who,
+                          .origin_set = set};
+  return message_make(b, &in);
+}
+
+#define ASSIGNED_LEN 21u
+// "auto-" and 16 hexadecimal digits that nobody can predict and nobody has.
+static void assign_id(struct broker *b, u8 id[ASSIGNED_LEN]) {
+  struct writer w = {0};
+  do {
+    u64 n = b->id_counter++;
+    u64 hash = siphash(&b->core->hash_key, bytes_of(&n, sizeof n));
+    w = writer_init(span_of(id, ASSIGNED_LEN));
+    fmt(&w, "auto-%016llx", (unsigned long long)hash);
+    ASSERT(w.err == ERR_OK);
+    ASSERT(w.pos == ASSIGNED_LEN);
+  } while (session_find(b, writer_bytes(&w)) != NULL);
+}
+
+// What of CONNECT belongs to the connection.
+static void apply_connect(struct session *s, const struct mqtt_connect *c,
+                          const struct broker_identity *id) {
+  const struct broker_limits *l = &s->b->limits;
+  bool v5 = c->version == MQTT_V5;
+  s->version = (u8)c->version;
+  s->qos_max = id->qos_max;
+  s->normal_end = false;
+  s->expiry_s = v5 ? 0 : c->clean_start ? 0 : l->v4_expiry_s;
+  if (mqtt_has(&c->props, MQTT_P_SESSION_EXPIRY)) {
+    s->expiry_s = c->props.session_expiry_s;
+  }
+  s->connect_expiry_s = s->expiry_s;
+  s->packet_max =
+      mqtt_has(&c->props, MQTT_P_MAXIMUM_PACKET_SIZE) ? c->props.maximum_packet_size : U32_MAX;
+  u32 window = mqtt_has(&c->props, MQTT_P_RECEIVE_MAXIMUM) ? c->props.receive_maximum : U16_MAX;
+  s->send_max = l->session_inflight_max == 0 ? window : MIN(window, l->session_inflight_max);
+  s->will_delay_s = mqtt_has(&c->will_props, MQTT_P_WILL_DELAY) ? c->will_props.will_delay_s : 0;
+}
+
+// 3.1.1 has no way to tell a client of another value.
+static u16 keep_alive_of(const struct broker *b, const struct mqtt_connect *c) {
+  u16 most = b->limits.keep_alive_max;
+  bool over = most != 0 && (c->keep_alive_s == 0 || c->keep_alive_s > most);
+  return over && c->version == MQTT_V5 ? most : c->keep_alive_s;
+}
+
+// Client id and user name behind one another: what a session keeps of them. NULL: no memory.
+static u8 *make_names(struct broker *b, struct bytes id, struct bytes username) {
+  u8 *names = blocks_take(&b->blocks, id.len + username.len);
+  if (names != NULL) {
+    memcpy(names, id.ptr, id.len);
+    if (username.len > 0) {
+      memcpy(names + id.len, username.ptr, username.len);
+    }
+  }
+  return names;
+}
+
+#define CONNACK_MAX 128u
+static void write_connack(const struct session *s, const struct mqtt_connect *c, u16 keep_alive_s,
+                          bool present, struct bytes assigned, struct writer *w) {
+  const struct broker_limits *l = &s->b->limits;
+  struct mqtt_prop_out list[8];
+  u32 n = 0;
+  list[n++] = (struct mqtt_prop_out){.id = MQTT_P_RECEIVE_MAXIMUM, .number = RECEIVE_MAXIMUM};
+  if (s->qos_max < 2) {  // [MQTT-3.2.2-9]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_MAXIMUM_QOS, .number = s->qos_max};
+  }
+  if (!l->retain_available) {
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_RETAIN_AVAILABLE, .number = 0};
+  }
+  list[n++] =
+      (struct mqtt_prop_out){.id = MQTT_P_MAXIMUM_PACKET_SIZE, .number = l->packet_size_max};
+  if (assigned.len > 0) {  // [MQTT-3.2.2-16]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_ASSIGNED_CLIENT_ID, .text = assigned};
+  }
+  if (l->topic_alias_max > 0) {
+    list[n++] =
+        (struct mqtt_prop_out){.id = MQTT_P_TOPIC_ALIAS_MAXIMUM, .number = l->topic_alias_max};
+  }
+  if (keep_alive_s != c->keep_alive_s) {  // [MQTT-3.2.2-21]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_SERVER_KEEP_ALIVE, .number = keep_alive_s};
+  }
+  list[n].id = 0;
+  ASSERT(n < ARRAY_COUNT(list));
+  mqtt_encode_connack(w, c->version, present, MQTT_SUCCESS, list);
+  ASSERT(w->err == ERR_OK);
+}
+
+// The session of this client id, in the state the CONNECT asks for, with `names` as its own; NULL
+// when there is no memory.
+static struct session *session_for(struct broker *b, const struct mqtt_connect *c, u8 *names,
+                                   struct bytes id, u64 now_ns, bool *present) {
+  struct session *s = session_find(b, id);
+  *present = false;
+  if (s != NULL && s->user != NULL) {
+    session_take_over(s, now_ns);
+  }
+  if (s != NULL && (c->clean_start || s->expiry_s == 0)) {  // [MQTT-3.1.2-4]
+    session_end(s, now_ns);
+    s = NULL;
+  }
+  if (s == NULL) {
+    return session_new(b, names, (u32)id.len);
+  }
+  blocks_put(&b->blocks, s->id);
+  s->id = names;
+  *present = true;       // [MQTT-3.1.2-5] [MQTT-3.2.2-3]
+  session_drop_will(s);  // [MQTT-3.1.3-9]
+  s->expire_at_ns = NEVER_NS;
+  wheel_cancel(&b->core->wheel, s->timer);
+  return s;
+}
+
+enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
+                                   struct bytes packet, const struct broker_identity *id,
+                                   u64 now_ns, struct session **out, u16 *keep_alive_s) {
+  ASSERT(user != NULL);
+  ASSERT(id->qos_max <= 2);
+  b->stats.messages_received++;
+  b->stats.bytes_received += packet.len;
+  enum mqtt_reason reason = check_connect(b, c, packet, id);
+  if (reason != MQTT_SUCCESS) {
+    return reason;
+  }
+  // Memory first: what follows cannot be undone.
+  u8 assigned[ASSIGNED_LEN];
+  struct bytes client_id = id->client_id.len > 0 ? id->client_id : bytes_part(packet, c->client_id);
+  bool assign = client_id.len == 0;
+  if (assign) {
+    assign_id(b, assigned);
+    client_id = bytes_of(assigned, ASSIGNED_LEN);
+  }
+  struct access_who who = {id->username, client_id, id->has_username};
+  struct message *will = c->has_will ? make_will(b, c, packet, &who, id->access_set) : NULL;
+  u8 *connack = blocks_take(&b->blocks, CONNACK_MAX);
+  struct control *control = pool_take(&b->controls);
+  u8 *names = make_names(b, client_id, id->username);
+  bool present = false;
+  bool room = connack != NULL && control != NULL && names != NULL && (will != NULL || !c->has_will);
+  struct session *s = room ? session_for(b, c, names, client_id, now_ns, &present) : NULL;
+  if (control != NULL) {
+    pool_put(&b->controls, control);  // for control_push below
+  }
+  if (s == NULL) {
+    if (will != NULL) {
+      message_unref(b, will);
+    }
+    if (connack != NULL) {
+      blocks_put(&b->blocks, connack);
+    }
+    if (names != NULL) {
+      blocks_put(&b->blocks, names);
+    }
+    return MQTT_SERVER_BUSY;
+  }
+  apply_connect(s, c, id);
+  access_identity(s, id);
+  *keep_alive_s = keep_alive_of(b, c);
+  struct writer w = writer_init(span_of(connack, CONNACK_MAX));
+  write_connack(s, c, *keep_alive_s, present, assign ? client_id : bytes_of(NULL, 0), &w);
+  s->will = will;
+  s->user = user;
+  *out = s;
+  b->stats.clients_connected++;
+  bool pushed = control_push(s, MQTT_CONNACK, 0, 0, connack, w.pos);
+  ASSERT(pushed);
+  retained_resume(s);
+  return MQTT_SUCCESS;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Opening a connection ourselves (RFC 9293 3.10.1, 3.10.7.3): SYN-SENT, simultaneous open, the
+// choice of a local port.
+//
+// O1  A local port is taken by no other connection to the same peer, also not by one in TIME-WAIT
+//     (RFC 6056 3.3.3: a keyed hash of the addresses plus a counter, so that a stranger cannot
+//     guess it).
+// O2  An actively opened connection has its owner (ops) from the start; a passive one gets it from
+//     its listener when it is established.
+#include "net/tcp_conn.h"
+
+#define PORT_FIRST 49152u
+#define PORT_COUNT 16384u
+#define PORT_TRIES 64u
+
+// The NIC towards `target`: its own subnet first, else the first with a gateway; NULL: no route.
+static struct nic *route_to(struct net *net, u32 target) {
+  struct nic *by_gateway = NULL;
+  for (u32 i = 0; i < net->nic_count; i++) {
+    struct nic *n = &net->nic[i];
+    if (n->address == 0 || !n->info.link_up) {
+      continue;
+    }
+    if (((target ^ n->address) & n->mask) == 0) {
+      return n;
+    }
+    by_gateway = by_gateway == NULL && n->gateway != 0 ? n : by_gateway;
+  }
+  return by_gateway;
+}
+
+// 0: every tried port is taken.
+static u16 choose_port(struct net *net, u32 local, u32 remote, u16 remote_port) {
+  struct {
+    u32 local, remote, port;
+  } key = {local, remote, remote_port};
+  u32 offset = (u32)siphash(&net->core->hash_key, bytes_of(&key, sizeof key));
+  for (u32 i = 0; i < PORT_TRIES; i++) {
+    u16 port = (u16)(PORT_FIRST + (offset + net->port_counter++) % PORT_COUNT);
+    if (tcp_lookup(net, local, port, remote, remote_port) == NULL &&
+        tcp_wait_lookup(net, local, port, remote, remote_port) == NULL) {
+      return port;
+    }
+  }
+  return 0;
+}
+
+enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_listener_ops *ops,
+                     void *user, struct tcp_conn **out) {
+  ASSERT(ops->opened != NULL);
+  struct nic *nic = route_to(net, address);
+  if (nic == NULL || address == nic->address) {
+    return ERR_NOT_FOUND;
+  }
+  u16 local_port = choose_port(net, nic->address, address, port);
+  struct tcp_conn *c =
+      local_port == 0 ? NULL : tcp_new(net, nic->address, local_port, address, port);
+  if (c == NULL) {
+    return ERR_NO_MEMORY;
+  }
+  c->state = TCP_SYN_SENT;
+  c->nic = (u8)nic->index;
+  c->ops = ops;
+  c->user = user;
+  c->ts_ok = c->sack_ok = true;  // offered: the answer decides
+  c->rcv_shift = TCP_WINDOW_SHIFT;
+  c->mss = (u32)nic->mtu - IP4_LEN - TCP_LEN;
+  tcp_send_syn(net, c);
+  c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
+  tcp_rearm(net, c);
+  *out = c;
+  return ERR_OK;
+}
+
+void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struct segment *s) {
+  c->rcv_nxt = s->seq + 1;
+  c->snd_wnd = c->snd_wnd_max = s->window;  // RFC 7323 2.2: not scaled in a SYN
+  c->snd_wl1 = s->seq;
+  c->ts_ok = s->opt.has_ts;
+  c->ts_recent = s->opt.ts_value;
+  c->ts_recent_ns = net->core->now_ns;
+  c->sack_ok = s->opt.sack_permitted;
+  c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
+  c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;
+  u32 most = (u32)net->nic[c->nic].mtu - IP4_LEN - TCP_LEN;
+  c->mss = MAX(MIN(s->opt.mss != 0 ? s->opt.mss : 536u, most), 88u) - (c->ts_ok ? 12 : 0);
+  c->cwnd = 10 * c->mss;  // RFC 6928
+}
+
+// Our SYN is acknowledged: the owner hears of it in this call.
+static void opened(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  c->state = TCP_ESTABLISHED;
+  c->snd_wl2 = s->ack;
+  c->rtx_ns = U64_MAX;
+  c->end_ns = U64_MAX;
+  c->retries = 0;
+  c->ack_now = true;
+  tcp_take_rtt(net, c, s);
+  tcp_touch(net, c);
+  tcp_rearm(net, c);
+  net->stats.tcp_connected++;
+  c->ops->opened(c->user, c);
+}
+
+// RFC 9293 3.10.7.3. Data that comes with the SYN is not taken: its sender repeats it.
+void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *s) {
+  bool has_ack = (s->flags & TCPF_ACK) != 0;
+  ASSERT(c->state == TCP_SYN_SENT);
+  if (has_ack && s->ack != c->snd_una) {
+    if ((s->flags & TCPF_RST) == 0) {
+      tcp_reset_for(net, c, s);
+    }
+    return;
+  }
+  if ((s->flags & TCPF_RST) != 0) {
+    if (has_ack) {  // a RST without our number is anybody's
+      tcp_die(net, c, TCP_END_RESET);
+    }
+    return;
+  }
+  if ((s->flags & TCPF_SYN) == 0) {
+    return;
+  }
+  tcp_take_syn_options(net, c, s);
+  c->rcv_adv = c->rcv_nxt + MIN(TCP_RX_BYTES, U16_MAX);  // what our SYN announced
+  c->last_ack_sent = c->rcv_nxt;
+  if (has_ack) {
+    opened(net, c, s);
+    return;
+  }
+  c->state = TCP_SYN_RCVD;  // both ends opened at once
+  net->syn_count++;
+  tcp_send_syn(net, c);
+}
