@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wiring: which parts exist and in which order they start. Each platform calls urmqtt_main once
 // it is ready; it returns after a clean stop.
+#include "admin/console.h"
 #include "admin/serve.h"
+#include "admin/sys.h"
 #include "loop/loop.h"
 
 #define DRAIN_NS 2000000000ull  // after the last DISCONNECT: time for its FIN to be acknowledged
@@ -48,7 +50,7 @@ static void warn_of_platform(void) {
 // Once the platform asks for the end: connections are told, then the loop stops.
 static bool run_stop(struct core *c, void *unused) {
   (void)unused;
-  if (!plat_stop_requested()) {
+  if (!plat_stop_requested() && !console_stop_requested()) {
     return false;
   }
   if (!server_drain(c->server)) {
@@ -98,6 +100,9 @@ void urmqtt_main(void) {
   serve_addresses(&core, config);
   if (config != NULL && !serve_listeners(&core, config, true)) {
     say("warning: some listeners are missing, see above");
+  }
+  if (!sys_start(&core, config != NULL ? config->sys_interval_s : 0) || !console_start(&core)) {
+    say("warning: no timer is left: no $SYS, no console");
   }
   loop_stage(&core, "network watch", serve_watch, NULL);
   loop_stage(&core, "stop", run_stop, NULL);

@@ -8,6 +8,7 @@
 #include "admin/config.h"
 
 #define CONFIG_MOUNT_MAX 200u
+#define CONFIG_ID_PREFIX_MAX 32u
 
 enum keyword_scope {
   SCOPE_GLOBAL,    // struct config

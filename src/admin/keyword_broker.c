@@ -43,6 +43,15 @@ static void on_duplicates(struct parser *p, void *field) {
   }
 }
 
+// mosquitto's auto_id_prefix: clients without an identifier get this and something unique.
+static void on_id_prefix(struct parser *p, void *field) {
+  if (value_of(p).len > CONFIG_ID_PREFIX_MAX) {
+    problem(p, CONFIG_ERROR, "%s is longer than %u bytes", p->k->name, CONFIG_ID_PREFIX_MAX);
+    return;
+  }
+  take_text(p, field);
+}
+
 #define OWN_MEMORY "urMQTT divides the machine's memory itself"
 #define WITH_DISK "there is no storage yet"
 
@@ -70,6 +79,7 @@ const struct keyword keywords_broker[] = {
     {"allow_duplicate_messages",
      BY(SCOPE_GLOBAL, struct config, allow_duplicate_messages, on_duplicates)},
     {"sys_interval", IN_CONFIG(sys_interval_s), .most = 65535},
+    {"auto_id_prefix", BY(SCOPE_GLOBAL, struct config, auto_id_prefix, on_id_prefix)},
     {"persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence)},
     {"persistence_location", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"persistence_file", .fate = FATE_IGNORED, .why = WITH_DISK},

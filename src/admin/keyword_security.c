@@ -37,6 +37,5 @@ const struct keyword keywords_security[] = {
     {"use_subject_as_username", .fate = FATE_REFUSED,
      .why = "use use_identity_as_username (the certificate's common name)"},
     {"use_username_as_clientid", .fate = FATE_REFUSED, .why = BREAKS},
-    {"auto_id_prefix", IN_CONFIG(auto_id_prefix)},
     {.name = NULL},
 };

@@ -27,11 +27,37 @@ static void print_problem(const struct config_problem *p) {
   plat_console(writer_bytes(&w));
 }
 
-const struct config *serve_config(struct carve *carve) {
-  static struct config config;
+// Two of each: what is in use, and what a reload reads.
+static struct {
+  struct config config[2];
+  struct source source[2];
+  u32 now;  // the one in use, when there is one
+  bool any;
+} read;
+static struct limits limits_now;
+
+static u32 spare(void) {
+  return read.any ? 1 - read.now : read.now;
+}
+
+static enum serve_found parse(u32 k) {
   static struct config_report report;
-  static struct source source;
-  if (!source_find(carve, &source)) {
+  struct source *s = &read.source[k];
+  say("configuration: %s", s->name);
+  enum err e = config_parse(s->tar, &read.config[k], &report);
+  for (u32 i = 0; i < report.count; i++) {
+    print_problem(&report.problem[i]);
+  }
+  if (e != ERR_OK) {
+    say("configuration: %u errors; nothing of it is used", report.error_count);
+    source_release(s);
+    return SERVE_BAD;
+  }
+  return SERVE_GOOD;
+}
+
+const struct config *serve_config(struct carve *carve) {
+  if (!source_find(carve, &read.source[0])) {
     say("no configuration: urMQTT answers ping and nothing else.");
     say("  It wants urmqtt.conf with at least one `listener`, and the files it names, in a "
         "folder;");
@@ -41,24 +67,59 @@ const struct config *serve_config(struct carve *carve) {
     say("  files in its root folder: xorriso -as mkisofs -r -V CIDATA -o VOLUME.iso FOLDER");
     return NULL;
   }
-  say("configuration: %s", source.name);
-  enum err e = config_parse(source.tar, &config, &report);
-  for (u32 i = 0; i < report.count; i++) {
-    print_problem(&report.problem[i]);
+  read.any = parse(0) == SERVE_GOOD;
+  if (!read.any) {
+    say("urMQTT answers ping and nothing else.");
   }
-  if (e != ERR_OK) {
-    say("configuration: %u errors; nothing of it is used. urMQTT answers ping and nothing else.",
-        report.error_count);
-    return NULL;
+  return serve_current();
+}
+
+const struct config *serve_current(void) {
+  return read.any ? &read.config[read.now] : NULL;
+}
+
+enum serve_found serve_candidate(const struct config **out) {
+  u32 k = spare();
+  struct source *s = &read.source[k];
+  *out = &read.config[k];
+  if (!source_read(read.any ? &read.source[read.now] : NULL, s)) {
+    say("no configuration is there any more");
+    return SERVE_NOTHING;
   }
-  return &config;
+  if (!s->again) {
+    say("the configuration (%s) was read at the start and cannot be read again: start the machine "
+        "again",
+        s->name);
+    return SERVE_SAME;
+  }
+  if (read.any && bytes_equal(s->tar, read.source[read.now].tar)) {
+    say("the configuration (%s) has not changed", s->name);
+    source_release(s);
+    return SERVE_SAME;
+  }
+  return parse(k);
+}
+
+void serve_candidate_drop(void) {
+  source_release(&read.source[spare()]);
+}
+
+// The server's listeners borrow from the source in use, and every one of them was replaced.
+void serve_candidate_take(void) {
+  if (read.any) {
+    source_release(&read.source[read.now]);
+  }
+  read.now = spare();
+  read.any = true;
 }
 
 void serve_limits(const struct config *c, struct limits *l) {
   struct broker_limits *b = &l->broker;
   u32 alias = 0;
+  u32 alias_out = 0;
   for (u32 i = 0; i < c->listener_count; i++) {
     alias = MAX(alias, c->listener[i].max_topic_alias);
+    alias_out = MAX(alias_out, c->listener[i].max_topic_alias_broker);
   }
   b->session_inflight_max =
       c->max_inflight_messages != 0 ? c->max_inflight_messages : b->session_inflight_max;
@@ -68,6 +129,12 @@ void serve_limits(const struct config *c, struct limits *l) {
   b->keep_alive_max = (u16)MIN(c->max_keepalive, U16_MAX);
   b->topic_alias_max = (u16)MIN(alias, b->topic_alias_max);
   b->retain_available = c->retain_available;
+  b->session_inflight_bytes_max = c->max_inflight_bytes;
+  b->session_queued_bytes_max = c->max_queued_bytes;
+  b->topic_alias_max_out = (u16)alias_out;
+  b->queue_qos0 = c->queue_qos0_messages;
+  b->upgrade_outgoing_qos = c->upgrade_outgoing_qos;
+  b->client_id_prefix = c->auto_id_prefix.len > 0 ? c->auto_id_prefix : BYTES_LIT("auto-");
   b->v4_expiry_s =
       c->persistent_client_expiration_s != 0 ? c->persistent_client_expiration_s : U32_MAX;
   l->server.packet_size_max = b->packet_size_max;
@@ -76,22 +143,31 @@ void serve_limits(const struct config *c, struct limits *l) {
       l->server.fronts = MIN(l->server.connections, (u32)(l->memory_len / 64 / FRONT_BYTES));
     }
   }
+  l->server.accepted_max = c->global_max_connections;
+  limits_now = *l;
   if (c->memory_limit != 0) {
     b->message_bytes = ALIGN_DOWN(MIN(b->message_bytes, MAX(c->memory_limit, 1ull << 20)), 4096ull);
   }
 }
 
+void serve_relimit(struct core *core, const struct config *c) {
+  struct limits l = limits_now;
+  serve_limits(c, &l);
+  broker_change_limits(core->broker, &l.broker);
+  server_change_limits(core->server, &l.server);
+}
+
 // --- TLS
 
-static bool has_tls(const struct config_listener *l) {
+bool serve_has_tls(const struct config_listener *l) {
   return l->certfile.data.len > 0 || l->keyfile.data.len > 0;
 }
 
 static const char *scheme(const struct config_listener *l) {
   if (l->websockets) {
-    return has_tls(l) ? "wss" : "ws";
+    return serve_has_tls(l) ? "wss" : "ws";
   }
-  return has_tls(l) ? "mqtts" : "mqtt";
+  return serve_has_tls(l) ? "mqtts" : "mqtt";
 }
 
 static void print_context(const struct config_listener *l, const struct tls_context *t) {
@@ -104,7 +180,18 @@ static void print_context(const struct config_listener *l, const struct tls_cont
       info.key_type, (unsigned long long)days, info.ca_count, info.revoked_count);
 }
 
-static struct tls_context *make_context(const struct config_listener *l, const u8 *ticket_key) {
+// One key for the program's life, so that a reload costs nobody his ticket.
+static const u8 *ticket_key(void) {
+  static u8 key[TLS_TICKET_KEY_BYTES];
+  static bool made;
+  if (!made) {
+    (void)plat_random(span_of(key, sizeof key));
+    made = true;
+  }
+  return key;
+}
+
+struct tls_context *serve_context(const struct config_listener *l) {
   struct plat_wall wall = plat_wall();
   struct tls_time now = {.unix_s = wall.unix_ns / SEC_NS,
                          .lower_unix_s = wall.lower_unix_ns / SEC_NS,
@@ -117,7 +204,7 @@ static struct tls_context *make_context(const struct config_listener *l, const u
                          .tickets = true,
                          .cached_chains = 4096};
   struct tls_problem problem = {.line = 0};
-  memcpy(t.ticket_key, ticket_key, sizeof t.ticket_key);
+  memcpy(t.ticket_key, ticket_key(), sizeof t.ticket_key);
   struct tls_context *context = tls_context_new(&t, &now, &problem);
   mem_wipe(t.ticket_key, sizeof t.ticket_key);
   if (context == NULL) {
@@ -130,28 +217,33 @@ static struct tls_context *make_context(const struct config_listener *l, const u
   return context;
 }
 
+struct listener_config serve_listener_config(const struct config_listener *l) {
+  struct listener_config config = {.port = l->port,
+                                   .address = l->address,
+                                   .versions = l->versions,
+                                   .allow_anonymous = l->security.allow_anonymous,
+                                   .identity_as_username = l->use_identity_as_username,
+                                   .max_connections = l->max_connections,
+                                   .max_qos = l->max_qos,
+                                   .websockets = l->websockets,
+                                   .origin_count = l->origin_count,
+                                   .proxy = l->proxy,
+                                   .proxy_needs_tls = l->proxy_needs_tls};
+  static_assert(sizeof config.origins == sizeof l->origin, "one list");
+  memcpy(config.origins, l->origin, sizeof config.origins);
+  return config;
+}
+
 bool serve_listeners(struct core *core, const struct config *c, bool listen) {
-  u8 ticket_key[TLS_TICKET_KEY_BYTES];
-  (void)plat_random(span_of(ticket_key, sizeof ticket_key));
   bool good = true;
   for (u32 i = 0; i < c->listener_count; i++) {
     const struct config_listener *l = &c->listener[i];
-    struct listener_config config = {.port = l->port,
-                                     .allow_anonymous = l->security.allow_anonymous,
-                                     .identity_as_username = l->use_identity_as_username,
-                                     .max_connections = l->max_connections,
-                                     .max_qos = l->max_qos,
-                                     .websockets = l->websockets,
-                                     .origin_count = l->origin_count,
-                                     .proxy = l->proxy,
-                                     .proxy_needs_tls = l->proxy_needs_tls};
-    static_assert(sizeof config.origins == sizeof l->origin, "one list");
-    memcpy(config.origins, l->origin, sizeof config.origins);
+    struct listener_config config = serve_listener_config(l);
     if (!l->served) {
       continue;
     }
-    config.tls = has_tls(l) ? make_context(l, ticket_key) : NULL;
-    if (has_tls(l) && config.tls == NULL) {
+    config.tls = serve_has_tls(l) ? serve_context(l) : NULL;
+    if (serve_has_tls(l) && config.tls == NULL) {
       good = false;
       continue;
     }
@@ -169,7 +261,6 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
       tls_context_unref(config.tls);
     }
   }
-  mem_wipe(ticket_key, sizeof ticket_key);
   return good;
 }
 

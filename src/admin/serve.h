@@ -12,11 +12,33 @@ void say(const char *format, ...) PRINTF_LIKE(1, 2);
 // The configuration that was found (source.h), parsed; every complaint is printed. NULL: there is
 // none, or it has errors (said on the console).
 const struct config *serve_config(struct carve *carve);
+// The configuration in use; NULL: none.
+const struct config *serve_current(void);
+
+enum serve_found {
+  SERVE_NOTHING,  // no configuration, or a damaged one
+  SERVE_BAD,      // it has errors
+  SERVE_SAME,     // the platform cannot read it again, or it is what is in use already
+  SERVE_GOOD,
+};
+// Reads the sources again, into *out; what is wrong is printed. GOOD: it is to be dropped or taken
+// before the next.
+enum serve_found serve_candidate(const struct config **out);
+void serve_candidate_drop(void);
+void serve_candidate_take(void);  // it is the one in use from now on
+
 // The configured ceilings, put into the limits.
 void serve_limits(const struct config *c, struct limits *l);
 // Makes the TLS contexts and checks them; `listen` false: only that (--check). False: said on the
 // console.
 bool serve_listeners(struct core *core, const struct config *c, bool listen);
+bool serve_has_tls(const struct config_listener *l);
+// A context of this listener's files. NULL: said on the console. OWNED.
+OWNED struct tls_context *serve_context(const struct config_listener *l);
+// The listener for the server, without its context.
+struct listener_config serve_listener_config(const struct config_listener *l);
+// The ceilings that may change while serving.
+void serve_relimit(struct core *core, const struct config *c);
 // Addresses of every NIC: as configured, or by DHCP (also without a configuration).
 void serve_addresses(struct core *core, const struct config *c);
 // Says on the console when an address or the link comes or goes. A stage of the loop.

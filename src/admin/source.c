@@ -110,6 +110,8 @@ static bool slot_or_archive(const struct plat_bundle *found, u32 count, struct s
     }
     name_it(out, "", name);
     out->tar = found[i].tar;
+    out->bundle = found[i];
+    out->again = found[i].release != NULL;
     enum err e = slot_payload(found[i].tar, &out->tar);
     if (e == ERR_OK || e == ERR_UNSUPPORTED) {
       return true;
@@ -136,18 +138,40 @@ static bool disk_volume(struct span window, struct span memory, struct source *o
     usable = !medium.failed;  // else a device may still write into the window
     name_it(out, "the volume on disk ", bytes_str(medium.info.name));
     if (e != ERR_NOT_FOUND && judge(e, out)) {
+      out->again = true;
       return true;
     }
   }
   return false;
 }
 
-bool source_find(struct carve *carve, struct source *out) {
+static struct {
+  struct span bundle[2];  // for packing: one in use, one for the next
+  struct span window;
+} memory;
+
+bool source_read(const struct source *current, struct source *out) {
   struct plat_bundle found[BUNDLES_MAX];
   u32 count = plat_bundles(found, BUNDLES_MAX);
-  struct span memory = carve_take(carve, SOURCE_BUNDLE_MAX, PLAT_PAGE);
-  struct span window = carve_take(carve, MEDIUM_WINDOW, PLAT_PAGE);
-  bool got = memory.ptr != NULL && loader_volume(found, count, memory, out);
-  got = got || (memory.ptr != NULL && window.ptr != NULL && disk_volume(window, memory, out));
+  *out = (struct source){.memory = current != NULL ? 1 - current->memory : 0};
+  struct span room = memory.bundle[out->memory];
+  bool got = room.ptr != NULL && loader_volume(found, count, room, out);
+  got = got ||
+        (room.ptr != NULL && memory.window.ptr != NULL && disk_volume(memory.window, room, out));
   return got || slot_or_archive(found, count, out);
+}
+
+bool source_find(struct carve *carve, struct source *out) {
+  memory.bundle[0] = carve_take(carve, SOURCE_BUNDLE_MAX, PLAT_PAGE);
+  memory.window = carve_take(carve, MEDIUM_WINDOW, PLAT_PAGE);
+  bool got = source_read(NULL, out);
+  memory.bundle[1] = carve_take(carve, SOURCE_BUNDLE_MAX, PLAT_PAGE);
+  return got;
+}
+
+void source_release(struct source *s) {
+  if (s->bundle.release != NULL) {
+    s->bundle.release(s->bundle.tar);
+  }
+  s->bundle.release = NULL;
 }

@@ -15,7 +15,14 @@
 struct source {
   char name[96];
   struct bytes tar;
+  bool again;  // reading it again shows what has become of it; false: it was read once, at start
+  u8 memory;   // which of the two that source_find took holds `tar`, when it was packed
+  struct plat_bundle bundle;  // to be released, when it has a function for that
 };
-// The first source that has a configuration. Memory for what is packed comes from `carve`. False:
-// there is none.
+// The first source that has a configuration. Memory for what is packed, now and by source_read,
+// comes from `carve`. False: there is none.
 bool source_find(struct carve *carve, struct source *out);
+// The same again while serving, beside `current` (NULL: none), which stays as it is.
+bool source_read(const struct source *current, struct source *out);
+// Nobody uses `tar` any more.
+void source_release(struct source *s);

@@ -33,7 +33,7 @@ void plat_console(struct bytes text) {
 }
 
 static void give(const char *name, const void *p, usize len) {
-  given[given_count++] = (struct plat_bundle){name, bytes_of(p, len)};
+  given[given_count++] = (struct plat_bundle){.name = name, .tar = bytes_of(p, len)};
 }
 static void give_text(const char *name, const char *text) {
   give(name, text, strlen(text));

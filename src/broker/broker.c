@@ -168,3 +168,21 @@ const char *broker_drop_name(enum broker_drop why) {
 const struct broker_stats *broker_stats(const struct broker *b) {
   return &b->stats;
 }
+
+void broker_change_limits(struct broker *b, const struct broker_limits *l) {
+  struct broker_limits *to = &b->limits;
+  to->session_queued_max = l->session_queued_max;
+  to->session_queued_bytes_max = l->session_queued_bytes_max;
+  to->session_inflight_max = l->session_inflight_max;
+  to->session_inflight_bytes_max = l->session_inflight_bytes_max;
+  to->drop_policy = l->drop_policy;
+  to->session_message_rate = l->session_message_rate;
+  to->session_byte_rate = l->session_byte_rate;
+  to->packet_size_max = l->packet_size_max;
+  to->keep_alive_max = l->keep_alive_max;
+  to->v4_expiry_s = l->v4_expiry_s;
+  to->retain_available = l->retain_available;
+  to->queue_qos0 = l->queue_qos0;
+  to->upgrade_outgoing_qos = l->upgrade_outgoing_qos;
+  to->client_id_prefix = l->client_id_prefix;
+}

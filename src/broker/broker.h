@@ -83,6 +83,9 @@ void broker_limits_default(struct broker_limits *out, u64 memory_len);
 u64 broker_bytes(const struct broker_limits *limits);
 enum err broker_init(struct core *core, struct carve *carve, const struct broker_limits *limits);
 
+// Takes over the ceilings that no pool depends on, for what comes from now on.
+void broker_change_limits(struct broker *b, const struct broker_limits *limits);
+
 // Who is connecting, as the server has established it.
 struct broker_identity {
   struct bytes username;   // from the certificate or the packet

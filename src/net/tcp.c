@@ -473,7 +473,7 @@ void tcp_abort(struct tcp_conn *c) {
 }
 
 void tcp_peer(const struct tcp_conn *c, struct tcp_peer *out) {
-  *out = (struct tcp_peer){c->remote, c->remote_port, c->local_port};
+  *out = (struct tcp_peer){c->remote, c->remote_port, c->local_port, c->local};
 }
 
 u32 tcp_unacked(const struct tcp_conn *c) {

@@ -79,6 +79,7 @@ struct tcp_peer {
   u32 address;
   u16 port;
   u16 local_port;
+  u32 local;  // our address
 };
 void tcp_peer(const struct tcp_conn *conn, struct tcp_peer *out);
 u32 tcp_unacked(

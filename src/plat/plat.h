@@ -124,10 +124,12 @@ void plat_console(struct bytes text);
 // Bytes typed on any console. Returns how many.
 u32 plat_console_read(struct span out);
 // Configuration bundles (ustar) found by the platform, most important first; `name` says where it
-// came from.
+// came from. Each call reads again what the platform can read again. release (NULL: it stays for
+// ever) takes `tar` back when nobody uses it any more.
 struct plat_bundle {
   const char *name;
   struct bytes tar;
+  void (*release)(struct bytes tar);
 };
 u32 plat_bundles(struct plat_bundle *out, u32 max);
 // Command line of the image or process ("" when none).

@@ -25,7 +25,6 @@
 #include "server/server.h"
 #include "tls/record.h"
 
-#define LISTENERS 16u
 #define CONNECT_BYTES_MAX 100000u  // the largest CONNECT, as mosquitto's
 #define NAME_MAX_LEN 254u
 #define RECORD_BUFFERS 64u
@@ -43,6 +42,7 @@ enum conn_state {
 
 struct heavy {  // what a handshake needs while it is under way
   struct tls_handshake *handshake;
+  u32 generation;  // server.generation when it began
   u8 arena[TLS_ARENA_BYTES] ALIGNED(16);
 };
 struct conn_name {     // what a handshake leaves for CONNECT: the certificate's common name
@@ -104,8 +104,9 @@ struct server {
   struct extent packets;
   struct tls_cipher_cache *ciphers;
   struct link input, output, blocked, handshakes, ending, all;
-  struct server_listener listener[LISTENERS];
+  struct server_listener listener[SERVER_LISTENERS_MAX];
   u32 listener_count;
+  u32 generation;  // counts server_recheck
   u32 tick_timer;
   bool tick_armed;
   bool draining;
@@ -114,6 +115,14 @@ struct server {
   u64 log_since_ns;
   u32 log_left, log_suppressed;
 };
+
+// What is known of the time, for tls.
+struct tls_time server_time(void);
+// Whether this connection may be there by its listener's configuration of now (server.c).
+bool conn_allowed(const struct conn *c);
+static inline bool listener_takes_version(const struct listener_config *l, u8 version) {
+  return l->versions == 0 || (l->versions >> version & 1) != 0;
+}
 
 // --- conn.c: life
 struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp);

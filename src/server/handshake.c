@@ -31,10 +31,8 @@ static bool take_heavy(struct conn *c) {
   c->name = pool_take(&s->names);
   c->deadline_ns = MIN(c->deadline_ns, s->core->now_ns + HEAVY_TIMEOUT_NS);
   conn_arm(c);
-  struct plat_wall wall = plat_wall();
-  struct tls_time now = {.unix_s = wall.unix_ns / SEC_NS,
-                         .lower_unix_s = wall.lower_unix_ns / SEC_NS,
-                         .trusted = wall.quality >= CLOCK_RTC};
+  struct tls_time now = server_time();
+  c->heavy->generation = s->generation;
   c->heavy->handshake = tls_handshake_begin(c->from->config.tls,
                                             span_of(c->heavy->arena, sizeof c->heavy->arena), &now);
   ASSERT(c->heavy->handshake != NULL);
@@ -61,12 +59,17 @@ static void done(struct conn *c) {
   }
   tls_handshake_finish(c->heavy->handshake, c->tls, &id);
   c->heavy->handshake = NULL;
+  bool judged = c->heavy->generation == s->generation;
   give_heavy(c);
   s->stats.handshakes_full += id.resumed ? 0 : 1;
   s->stats.handshakes_resumed += id.resumed ? 1 : 0;
   if (id.cn.len <= NAME_MAX_LEN) {
     c->name->len = (u16)id.cn.len;
     memcpy(c->name->text, id.text + id.cn.off, id.cn.len);
+  }
+  if (!judged && !conn_allowed(c)) {  // the configuration has changed under the handshake
+    conn_end(c, MQTT_SUCCESS);
+    return;
   }
   c->state = CONN_CONNECT;
   c->deadline_ns = s->core->now_ns + s->limits.connect_timeout_ms * MS_NS;

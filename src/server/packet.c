@@ -60,6 +60,10 @@ static enum packet_use on_connect(struct conn *c, struct bytes packet) {
     return ended_by(c, MQTT_PROTOCOL_ERROR);  // [MQTT-3.1.0-2]
   }
   enum mqtt_reason bad = mqtt_decode_connect(packet, &m);
+  if (bad == MQTT_SUCCESS && !listener_takes_version(&c->from->config, (u8)m.version)) {
+    refuse(c, m.version, MQTT_UNSUPPORTED_VERSION, bytes_of(NULL, 0));
+    return PACKET_USED;
+  }
   if (bad == MQTT_UNSUPPORTED_VERSION) {  // [MQTT-3.1.2-2]
     refuse(c, MQTT_V4, bad, bytes_of(NULL, 0));
     return PACKET_USED;
@@ -84,6 +88,7 @@ static enum packet_use on_connect(struct conn *c, struct bytes packet) {
   }
   ASSERT(session != NULL);
   c->session = session;
+  s->stats.connects++;
   c->state = CONN_OPEN;
   c->deadline_ns = U64_MAX;
   c->last_in_ns = s->core->now_ns;

@@ -34,9 +34,15 @@ static bool rate_allows(struct server_listener *l, u64 now_ns) {
 
 static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {
   struct server_listener *l = listener_user;
-  bool full = (l->config.max_connections != 0 && l->connections >= l->config.max_connections) ||
-              !rate_allows(l, l->server->core->now_ns);
-  struct conn *c = full || l->server->draining ? NULL : conn_new(l, tcp);
+  bool full = l->config.max_connections != 0 && l->connections >= l->config.max_connections;
+  u32 most = l->server->limits.accepted_max;
+  full |= most != 0 && l->server->stats.connections >= most;
+  struct tcp_peer peer;
+  tcp_peer(tcp, &peer);
+  bool elsewhere = l->config.address != 0 && peer.local != l->config.address;
+  bool closed = l->config.closed || elsewhere || l->server->draining;
+  full = full || closed || !rate_allows(l, l->server->core->now_ns);
+  struct conn *c = full ? NULL : conn_new(l, tcp);
   if (c == NULL) {
     l->server->stats.refused++;
     return false;
@@ -226,7 +232,7 @@ enum err server_init(struct core *core, struct carve *carve, const struct server
 }
 
 enum err server_listen(struct server *s, const struct listener_config *config) {
-  if (s->listener_count == LISTENERS) {
+  if (s->listener_count == SERVER_LISTENERS_MAX) {
     return ERR_LIMIT;
   }
   struct server_listener *l = &s->listener[s->listener_count];
@@ -237,6 +243,70 @@ enum err server_listen(struct server *s, const struct listener_config *config) {
   }
   s->listener_count++;
   return ERR_OK;
+}
+
+bool server_listener(const struct server *s, u32 index, struct listener_config *out) {
+  if (index >= s->listener_count) {
+    return false;
+  }
+  *out = s->listener[index].config;
+  return true;
+}
+
+enum err server_relisten(struct server *s, const struct listener_config *config) {
+  for (u32 i = 0; i < s->listener_count; i++) {
+    struct server_listener *l = &s->listener[i];
+    if (l->config.port != config->port) {
+      continue;
+    }
+    struct tls_context *old = l->config.tls;
+    l->config = *config;
+    l->config.tls = config->tls != NULL ? tls_context_ref(config->tls) : NULL;
+    if (old != NULL) {
+      tls_context_unref(old);
+    }
+    return ERR_OK;
+  }
+  return ERR_NOT_FOUND;
+}
+
+struct tls_time server_time(void) {
+  struct plat_wall wall = plat_wall();
+  return (struct tls_time){.unix_s = wall.unix_ns / SEC_NS,
+                           .lower_unix_s = wall.lower_unix_ns / SEC_NS,
+                           .trusted = wall.quality >= CLOCK_RTC};
+}
+
+bool conn_allowed(const struct conn *c) {
+  const struct listener_config *l = &c->from->config;
+  bool version = c->state != CONN_OPEN || listener_takes_version(l, c->version);
+  if (l->closed || !version || (!c->tls_due && l->tls != NULL)) {
+    return false;
+  }
+  if (l->tls == NULL) {  // who came by TLS may stay, and who has not finished cannot
+    return !c->tls_due || c->tls != NULL;
+  }
+  struct tls_time now = server_time();
+  return c->tls == NULL || tls_recheck(l->tls, c->tls, &now) == TLS_REASON_NONE;
+}
+
+u32 server_recheck(struct server *s) {
+  u32 ended = 0;
+  s->generation++;
+  for (struct link *l = s->all.next; l != &s->all; l = l->next) {
+    struct conn *c = CONTAINER_OF(l, struct conn, all);
+    if (c->state != CONN_ENDING && !conn_allowed(c)) {
+      server_log(s, c, "no longer allowed", bytes_of(NULL, 0));
+      conn_end(c, MQTT_NOT_AUTHORIZED);
+      ended++;
+    }
+  }
+  return ended;
+}
+
+void server_change_limits(struct server *s, const struct server_limits *l) {
+  s->limits.accepted_max = l->accepted_max;
+  s->limits.packet_size_max = l->packet_size_max;
 }
 
 const struct server_stats *server_stats(const struct server *s) {

@@ -7,6 +7,7 @@
 
 struct server;
 
+#define SERVER_LISTENERS_MAX 16u
 #define SERVER_ORIGINS_MAX 8u
 struct listener_config {
   u16 port;
@@ -21,11 +22,13 @@ struct listener_config {
   u32 origin_count;                          // 0 = any
   u8 proxy;              // 1 or 2: a PROXY header of that version comes first; 0 = none does
   bool proxy_needs_tls;  // version 2: the balancer must say that the client came by TLS
-  u8 versions;  // bit = protocol level 3, 4, 5; 0 = all
+  u8 versions;           // bit = protocol level 3, 4, 5; 0 = all
   // Clients are told to go elsewhere: MQTT_USE_ANOTHER_SERVER or MQTT_SERVER_MOVED (0: they are
   // not), and where; the text is borrowed. It is also what a drain names, when there is one.
   enum mqtt_reason redirect;
   struct bytes server_reference;
+  bool closed;  // nobody comes in, and server_recheck ends who is there
+  u32 address;  // of this machine; 0 = every one
 };
 
 struct server_limits {
@@ -34,6 +37,7 @@ struct server_limits {
   u32 connect_timeout_ms;
   u32 packet_size_max;  // a larger packet ends its connection (0x95)
   u64 packet_bytes;     // ceiling for packets being assembled, all together
+  u32 accepted_max;     // mosquitto's global_max_connections; 0 = only the pool's limit
   u32 fronts;           // connections of listeners with `websockets` or `proxy`
 };
 // Registers its stages with the loop: net_init comes before, net_flush is registered after. Takes
@@ -41,10 +45,23 @@ struct server_limits {
 enum err server_init(struct core *core, struct carve *carve, const struct server_limits *limits);
 // ERR_EXISTS: the port is taken. ERR_LIMIT: too many listeners. Takes a reference to config->tls.
 enum err server_listen(struct server *server, const struct listener_config *config);
+// The n-th listener's configuration, from 0; false: there are not so many. Borrowed: good until the
+// next server_listen or server_relisten.
+bool server_listener(const struct server *server, u32 index, struct listener_config *out);
+// Replaces what the listener of this port is about, for connections to come and, by server_recheck,
+// those there are. Takes a reference to config->tls and drops the old one's. ERR_NOT_FOUND.
+enum err server_relisten(struct server *server, const struct listener_config *config);
+// Judges every connection again by its listener as it is now: certificates by the listener's
+// context (tls_recheck), TLS where it is due, the protocol version. Who is no longer allowed gets
+// DISCONNECT 0x87 and is ended. Handshakes under way are judged when they are done. Returns how
+// many were ended.
+u32 server_recheck(struct server *server);
+// Takes over accepted_max and packet_size_max; the rest belongs to pools.
+void server_change_limits(struct server *server, const struct server_limits *limits);
 struct server_stats {
   u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts,
       keepalive_timeouts;
-  u64 protocol_errors;
+  u64 protocol_errors, connects;  // connects: CONNECTs answered by success
   u32 connections;
 };
 const struct server_stats *server_stats(const struct server *server);

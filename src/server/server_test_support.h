@@ -111,7 +111,7 @@ void tcp_abort(struct tcp_conn *c) {
 }
 void tcp_peer(const struct tcp_conn *c, struct tcp_peer *out) {
   (void)c;
-  *out = (struct tcp_peer){0x0a000001, 1, 1883};
+  *out = (struct tcp_peer){0x0a000001, 1, 1883, 0x0a000002};
 }
 struct txbuf *txbuf_take(struct net *net, u32 min_len, enum txbuf_use use) {
   (void)net;

@@ -121,7 +121,7 @@ class Broker:
         command = [os.path.join(BUILD, binary, "urmqtt"), "--tap", tap, "--memory", str(memory), "--seconds", str(seconds)]
         if config is not None:
             command += ["--config", self.conf]
-        self.p = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        self.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   errors="replace")
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
@@ -145,6 +145,15 @@ class Broker:
                 break
             time.sleep(0.02)
         raise AssertionError(f"no {pattern!r} in {self.lines}")
+
+    def type(self, text):
+        """A line on its console."""
+        self.p.stdin.write(text + "\n")
+        self.p.stdin.flush()
+
+    def configure(self, text):
+        with open(os.path.join(self.conf, "urmqtt.conf"), "w") as f:
+            f.write(text)
 
     def stop(self):
         """SIGTERM; returns the exit code after checking that nothing was reported."""

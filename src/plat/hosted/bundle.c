@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,12 @@
 #define FILE_MAX (16u << 20)
 #define BUNDLE_MAX (64u << 20)
 
-static void die(const char *dir, const char *name) {
+#define FAILED ((usize)-1)
+
+// Says what went wrong; always FAILED.
+static usize fail(const char *dir, const char *name) {
   fprintf(stderr, "urmqtt: --config %s%s%s: %s\n", dir, *name ? "/" : "", name, strerror(errno));
-  exit(1);
+  return FAILED;
 }
 
 // POSIX ustar header of a regular file.
@@ -47,8 +51,12 @@ static void header(u8 *h, const char *name, u64 size) {
 static usize add_file(u8 *tar, usize at, const char *dir, int dir_fd, const char *name) {
   int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
   struct stat st;
-  if (fd < 0 || fstat(fd, &st) < 0) {
-    die(dir, name);
+  if (fd < 0) {
+    return fail(dir, name);
+  }
+  if (fstat(fd, &st) < 0) {
+    close(fd);
+    return fail(dir, name);
   }
   if (!S_ISREG(st.st_mode)) {
     close(fd);
@@ -56,8 +64,9 @@ static usize add_file(u8 *tar, usize at, const char *dir, int dir_fd, const char
   }
   if (strlen(name) >= 100 || st.st_size > FILE_MAX ||
       at + BLOCK * 4 + (usize)st.st_size > BUNDLE_MAX) {
+    close(fd);
     errno = EFBIG;
-    die(dir, name);
+    return fail(dir, name);
   }
   header(tar + at, name, (u64)st.st_size);
   usize got = 0;
@@ -65,7 +74,8 @@ static usize add_file(u8 *tar, usize at, const char *dir, int dir_fd, const char
     ssize_t n = read(fd, tar + at + BLOCK + got, (usize)st.st_size - got);
     if (n <= 0) {
       errno = n == 0 ? EIO : errno;
-      die(dir, name);
+      close(fd);
+      return fail(dir, name);
     }
     got += (usize)n;
   }
@@ -78,12 +88,12 @@ static usize add_folder(u8 *tar, usize at, const char *dir, int dir_fd, const ch
   struct dirent **entry;
   int n = scandirat(dir_fd, *name != 0 ? name : ".", &entry, NULL, alphasort);
   if (n < 0) {
-    die(dir, name);
+    return fail(dir, name);
   }
   for (int i = 0; i < n; i++) {
     char path[520];
     (void)snprintf(path, sizeof path, "%s%s%s", name, *name != 0 ? "/" : "", entry[i]->d_name);
-    if (entry[i]->d_name[0] != '.') {
+    if (entry[i]->d_name[0] != '.' && at != FAILED) {
       at = add_file(tar, at, dir, dir_fd, path);
     }
     free(entry[i]);
@@ -98,11 +108,12 @@ static usize add_folders(u8 *tar, usize at, const char *dir, int dir_fd) {
   struct stat st;
   int n = scandirat(dir_fd, ".", &entry, NULL, alphasort);
   if (n < 0) {
-    die(dir, "");
+    return fail(dir, "");
   }
   for (int i = 0; i < n; i++) {
     const char *name = entry[i]->d_name;
-    if (name[0] != '.' && fstatat(dir_fd, name, &st, 0) == 0 && S_ISDIR(st.st_mode)) {
+    if (name[0] != '.' && at != FAILED && fstatat(dir_fd, name, &st, 0) == 0 &&
+        S_ISDIR(st.st_mode)) {
       at = add_folder(tar, at, dir, dir_fd, name);
     }
     free(entry[i]);
@@ -111,18 +122,34 @@ static usize add_folders(u8 *tar, usize at, const char *dir, int dir_fd) {
   return at;
 }
 
-struct bytes bundle_from_dir(const char *dir) {
+struct bytes bundle_try(const char *dir) {
   int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (dir_fd < 0) {
-    die(dir, "");
+    (void)fail(dir, "");
+    return bytes_of(NULL, 0);
   }
   u8 *tar = mmap(NULL, BUNDLE_MAX, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (tar == MAP_FAILED) {
-    die(dir, "");
-  }
-  usize at = add_folder(tar, 0, dir, dir_fd, "");
-  at = add_folders(tar, at, dir, dir_fd);
+  usize at = tar == MAP_FAILED ? fail(dir, "") : add_folder(tar, 0, dir, dir_fd, "");
+  at = at == FAILED ? FAILED : add_folders(tar, at, dir, dir_fd);
   close(dir_fd);
+  if (at == FAILED) {
+    if (tar != MAP_FAILED) {
+      (void)munmap(tar, BUNDLE_MAX);
+    }
+    return bytes_of(NULL, 0);
+  }
   return bytes_of(tar, at + 2 * (usize)BLOCK);
+}
+
+void bundle_release(struct bytes tar) {
+  (void)munmap((void *)(uintptr_t)tar.ptr, BUNDLE_MAX);
+}
+
+struct bytes bundle_from_dir(const char *dir) {
+  struct bytes tar = bundle_try(dir);
+  if (tar.ptr == NULL) {
+    exit(1);
+  }
+  return tar;
 }

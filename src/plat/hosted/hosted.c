@@ -19,6 +19,7 @@
 struct hosted_options hosted = {.memory_mib = 512};
 volatile bool hosted_stop;
 
+static volatile bool hangup;  // SIGHUP came
 static int wake_fd = -1;
 static u64 start_ns;
 static u64 end_ns = U64_MAX;
@@ -133,7 +134,14 @@ void plat_console(struct bytes text) {
   }
 }
 
+// SIGHUP types `reload`.
 u32 plat_console_read(struct span out) {
+  static const char typed[] = "\nreload\n";
+  if (hangup && out.len >= sizeof typed - 1) {
+    hangup = false;
+    memcpy(out.ptr, typed, sizeof typed - 1);
+    return sizeof typed - 1;
+  }
   struct pollfd p = {.fd = STDIN_FILENO, .events = POLLIN};
   if (poll(&p, 1, 0) <= 0) {
     return 0;
@@ -151,9 +159,11 @@ u32 plat_bundles(struct plat_bundle *out, u32 max) {
   if (hosted.config_dir == NULL || max == 0) {
     return 0;
   }
-  out[0] =
-      (struct plat_bundle){.name = hosted.config_dir, .tar = bundle_from_dir(hosted.config_dir)};
-  return 1;
+  static bool again;
+  out[0] = (struct plat_bundle){.name = hosted.config_dir, .release = bundle_release};
+  out[0].tar = again ? bundle_try(hosted.config_dir) : bundle_from_dir(hosted.config_dir);
+  again = true;
+  return out[0].tar.ptr != NULL ? 1 : 0;
 }
 
 const char *plat_command_line(void) {
@@ -182,6 +192,11 @@ static void on_signal(int number) {
   (void)number;
   hosted_stop = true;
   plat_wake(0);
+}
+
+static void on_hangup(int number) {
+  (void)number;
+  hangup = true;
 }
 
 static NORETURN void usage(const char *why) {
@@ -257,6 +272,8 @@ int main(int argc, char **argv) {
   struct sigaction on = {.sa_handler = on_signal};
   sigaction(SIGINT, &on, NULL);
   sigaction(SIGTERM, &on, NULL);
+  on.sa_handler = on_hangup;
+  sigaction(SIGHUP, &on, NULL);
   signal(SIGPIPE, SIG_IGN);
   wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
   start_ns = clock_ns(CLOCK_MONOTONIC) - 1;

@@ -17,6 +17,9 @@ extern volatile bool hosted_stop;  // a signal asked for the end, or the seconds
 // Opens the TAP; prints why not and exits 1. Returns its descriptor.
 int tap_open(const char *name);
 int tap_fd(void);
-// Packs the regular files of a folder into a ustar archive (mapped, never returned). Exits 1 with a
+// Packs the regular files of a folder into a ustar archive (mapped). Exits 1 with a
 // message when the folder cannot be read.
 struct bytes bundle_from_dir(const char *dir);
+// The same, NULL with a message instead of an exit; and its memory back.
+struct bytes bundle_try(const char *dir);
+void bundle_release(struct bytes tar);

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reload in three steps: read and check everything into a second configuration; make every TLS
+// context of it; only then swap. A failure before the swap changes nothing.
+//
+// I1  Between the swap of the first listener and that of the last no byte is handled: all of it
+//     happens in one call.
+// I2  A connection is ended only when the new configuration would not let it in.
+#include "admin/reload.h"
+
+#include "admin/serve.h"
+#include "admin/sys.h"
+
+struct made {
+  struct tls_context *tls[CONFIG_LISTENERS_MAX];
+};
+
+static void unmake(struct made *m, u32 count) {
+  for (u32 i = 0; i < count; i++) {
+    if (m->tls[i] != NULL) {
+      tls_context_unref(m->tls[i]);
+    }
+  }
+}
+
+static bool make(const struct config *c, struct made *m) {
+  memset(m, 0, sizeof *m);
+  for (u32 i = 0; i < c->listener_count; i++) {
+    const struct config_listener *l = &c->listener[i];
+    if (!l->served || !serve_has_tls(l)) {
+      continue;
+    }
+    m->tls[i] = serve_context(l);
+    if (m->tls[i] == NULL) {
+      unmake(m, i);
+      return false;
+    }
+  }
+  return true;
+}
+
+static const struct config_listener *listener_on(const struct config *c, u16 port) {
+  for (u32 i = 0; i < c->listener_count; i++) {
+    if (c->listener[i].port == port && c->listener[i].served) {
+      return &c->listener[i];
+    }
+  }
+  return NULL;
+}
+
+// A listener that is in no configuration any more keeps its port and takes nobody.
+static u32 close_gone(struct core *core, const struct config *c) {
+  struct listener_config l;
+  u32 count = 0;
+  for (u32 i = 0; server_listener(core->server, i, &l); i++) {
+    if (listener_on(c, l.port) != NULL || l.closed) {
+      continue;
+    }
+    struct listener_config closed = {.port = l.port, .closed = true};
+    enum err e = server_relisten(core->server, &closed);
+    ASSERT(e == ERR_OK);
+    say("listener %u is closed: the configuration has it no more", l.port);
+    count++;
+  }
+  return count;
+}
+
+static void swap(struct core *core, const struct config *c, struct made *m) {
+  for (u32 i = 0; i < c->listener_count; i++) {
+    const struct config_listener *l = &c->listener[i];
+    if (!l->served) {
+      continue;
+    }
+    struct listener_config config = serve_listener_config(l);
+    config.tls = m->tls[i];
+    enum err e = server_relisten(core->server, &config);
+    if (e == ERR_NOT_FOUND) {
+      e = server_listen(core->server, &config);
+      say("listener %u is new%s%s", l->port,
+          e == ERR_OK ? "" : ": error: ", e == ERR_OK ? "" : err_name(e));
+    }
+  }
+  (void)close_gone(core, c);
+}
+
+static void say_what_stays(const struct config *c, const struct config *old) {
+  if (old == NULL) {
+    say("  the network and the division of memory stay as they are until the next start");
+    return;
+  }
+  if (c->network_count != old->network_count ||
+      memcmp(c->network, old->network, sizeof c->network) != 0) {
+    say("  network lines have changed: they count from the next start");
+  }
+  if (c->memory_limit != old->memory_limit) {
+    say("  memory_limit has changed: it counts from the next start");
+  }
+}
+
+bool reload(struct core *core) {
+  const struct config *old = serve_current();
+  const struct config *c = NULL;
+  struct made made;
+  enum serve_found found = serve_candidate(&c);
+  if (found != SERVE_GOOD) {
+    say("reload: nothing was changed%s", found == SERVE_SAME ? "" : "; correct the errors above");
+    return false;
+  }
+  if (!make(c, &made)) {
+    serve_candidate_drop();
+    say("reload: nothing was changed; correct the errors above");
+    return false;
+  }
+  swap(core, c, &made);
+  unmake(&made, c->listener_count);
+  serve_relimit(core, c);
+  say_what_stays(c, old);
+  serve_candidate_take();
+  u32 ended = server_recheck(core->server);
+  sys_set_interval(core, c->sys_interval_s);
+  sys_check_expiry(core);
+  say("reload: done; %u connections that are no longer allowed were ended", ended);
+  return true;
+}

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proves: the $SYS tree is whole, changes with what happens, is never negative, is seen by who asks for it and by nobody
+else, and nobody can write it; reload swaps certificates, CA and CRL, opens and closes listeners, ends only who is no longer
+allowed, and changes nothing when there is a mistake; the console takes commands; a certificate that ends soon is told."""
+import os
+import re
+import select
+import shutil
+import signal
+import subprocess
+import time
+
+import pytest
+
+import lab
+from lab import BROKER, CONFIG, PING, Raw, connect, publish, subscribe
+
+LOAD = [f"load/{name}/{window}" for window in ("1min", "5min", "15min")
+        for name in ("messages/received", "messages/sent", "publish/dropped", "publish/received", "publish/sent",
+                     "bytes/received", "bytes/sent", "sockets", "connections")]
+MOSQUITTO = LOAD + [
+    "version", "uptime", "clients/total", "clients/maximum", "clients/connected", "clients/disconnected", "clients/active",
+    "clients/inactive", "messages/received", "messages/sent", "messages/stored", "store/messages/count",
+    "store/messages/bytes", "subscriptions/count", "retained messages/count", "heap/current", "heap/maximum",
+    "bytes/received", "bytes/sent", "publish/messages/dropped", "publish/messages/received", "publish/messages/sent",
+    "connections/socket/count",
+    "clients/expired", "shared_subscriptions/count", "packet/out/count", "packet/out/bytes"]
+OURS = ["time", "publish/messages/dropped/queue full", "retained messages/bytes", "tls/handshakes", "tls/resumed", f"tls/{lab.TLS}/certificate/days", f"tls/{lab.TLS}/ca/days"]
+
+
+def messages(raw, seconds):
+    """What arrives within the time: topic -> (retain, payload)."""
+    got, end = {}, time.time() + seconds
+    while time.time() < end:
+        if not raw.buffer and not select.select([raw.s], [], [], 0.1)[0]:
+            continue
+        first, body = raw.receive()
+        if first >> 4 != 3:
+            continue
+        n = int.from_bytes(body[:2], "big")
+        rest = body[2 + n + (2 if first & 6 else 0):]
+        got[body[2:2 + n].decode()] = (bool(first & 1), rest[1 + rest[0]:].decode())
+    return got
+
+
+def watch(qos=0):
+    return Raw().open("watch").send(subscribe("$SYS/#", qos))
+
+
+def openssl(folder, *args):
+    subprocess.run(["openssl", *args], check=True, cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+# --- $SYS
+
+def test_the_tree(start, pki):
+    b = start(config="sys_interval 1\n" + CONFIG)
+    assert lab.ping()
+    everything = Raw().open("all").send(subscribe("#", 0))
+    tls = Raw(lab.context(pki)).open("tls")
+    got = messages(watch(), 1.5)
+    missing = [t for t in MOSQUITTO + OURS if f"$SYS/broker/{t}" not in got]
+    assert not missing
+    assert got["$SYS/broker/version"][1].startswith("urMQTT version ")
+    assert re.fullmatch(r"\d+ seconds", got["$SYS/broker/uptime"][1])
+    for topic, (_, value) in got.items():
+        assert re.fullmatch(r"\d+|\d+\.\d\d|\d+ seconds|urMQTT .*", value), (topic, value)
+    assert got["$SYS/broker/tls/handshakes"][1] == "1" and got[f"$SYS/broker/tls/{lab.TLS}/ca/days"][1] in ("29", "30")
+    for i in range(5):  # sockets that never become clients count as sockets
+        Raw().close()
+    tls.send(publish("x", b"1", 1)).receive()
+    tls.close()
+    got = messages(Raw().open("watch").send(subscribe("$SYS/#", 0)), 2.5)
+    assert got["$SYS/broker/clients/connected"][1] == "2" and got["$SYS/broker/clients/disconnected"][1] == "0"
+    assert got["$SYS/broker/publish/messages/received"][1] == "1"
+    assert float(got["$SYS/broker/load/publish/received/1min"][1]) > 0.5
+    # Who asked for '#' got what was published, and nothing of $SYS [MQTT-4.7.2-1].
+    assert messages(everything, 1) == {"x": (False, "1")}
+    # Once quiet, only what changes is published again.
+    again = messages(watch(), 0.5) and messages(Raw().open("second").send(subscribe("$SYS/broker/version", 0)), 2)
+    assert again["$SYS/broker/version"][0] is True, "retained, once"
+    assert b.stop() == 0
+
+
+def test_it_is_not_writable(start):
+    b = start(config="sys_interval 1\n" + CONFIG)
+    assert lab.ping()
+    r = Raw().open("writer").send(publish("$SYS/broker/version", b"mine", 1, retain=True))
+    assert r.receive() == (0x40, b"\0\x01\x87")
+    will = Raw().send(connect("will", will=("$SYS/broker/uptime", b"never")))
+    first, body = will.receive()
+    will.kill()
+    time.sleep(0.3)
+    got = messages(watch(), 1)
+    assert got["$SYS/broker/version"][1].startswith("urMQTT") and "never" not in got["$SYS/broker/uptime"][1]
+    assert b.stop() == 0
+
+
+def test_no_interval_no_tree(start):
+    b = start(config="sys_interval 0\n" + CONFIG)
+    assert lab.ping()
+    assert messages(watch(), 1.5) == {}
+    b.configure("sys_interval 1\n" + CONFIG)
+    b.type("reload")
+    b.wait("reload: done")
+    assert "$SYS/broker/uptime" in messages(watch(), 2.5)
+    assert b.stop() == 0
+
+
+# --- reload
+
+def refused(port=None):
+    try:
+        return Raw(port=port).send(connect("refused")).receive() is None
+    except OSError:
+        return True
+
+
+def alive(raw):
+    raw.send(PING)
+    return raw.receive() == (0xd0, b"")
+
+
+def test_reload_drops_only_who_is_not_allowed(start, pki, tmp_path):
+    openssl(pki, "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", "bad.key")
+    openssl(pki, "req", "-new", "-key", "bad.key", "-subj", "/CN=bad", "-out", "bad.csr")
+    openssl(pki, "x509", "-req", "-in", "bad.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "9",
+            "-out", "bad.pem")
+    b = start()
+    assert lab.ping()
+    plain, good, bad = Raw().open("plain"), Raw(lab.context(pki)).open("good"), Raw(lab.context(pki, "bad")).open("bad")
+    # A CRL that revokes one of them, and a new server certificate.
+    (tmp_path / "ca.cnf").write_text("[ca]\ndefault_ca=d\n[d]\ndatabase=index\ncrlnumber=number\ndefault_md=sha256\n"
+                                     "default_crl_days=9\n")
+    (tmp_path / "index").write_text("")
+    (tmp_path / "number").write_text("01\n")
+    ca = ("-config", "ca.cnf", "-cert", f"{pki}/ca.pem", "-keyfile", f"{pki}/ca.key")
+    openssl(tmp_path, "ca", *ca, "-revoke", f"{pki}/bad.pem")
+    openssl(tmp_path, "ca", *ca, "-gencrl", "-out", os.path.join(b.conf, "crl.pem"))
+    openssl(pki, "x509", "-req", "-in", "server.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "25",
+            "-extfile", "ext", "-out", os.path.join(b.conf, "server.pem"))
+    before = good.s.getpeercert(True)
+    b.configure(CONFIG + "crlfile crl.pem\n")
+    b.p.send_signal(signal.SIGHUP)
+    b.wait("reload: done; 1 connections")
+    assert bad.receive() == (0xe0, b"\x87") and bad.receive() is None
+    assert alive(plain) and alive(good)
+    fresh = Raw(lab.context(pki)).open("fresh")
+    assert fresh.s.getpeercert(True) != before
+    with pytest.raises(Exception):
+        Raw(lab.context(pki, "bad")).open("bad")
+    b.wait("listener 8883: the CRL ends soon")
+    assert alive(plain) and alive(good) and alive(fresh)
+    assert b.stop() == 0
+
+
+def test_reload_with_a_mistake_changes_nothing(start, pki):
+    b = start()
+    assert lab.ping()
+    a, t = Raw().open("a"), Raw(lab.context(pki)).open("t")
+    b.configure(CONFIG + "listener 1885\nallow_anonymous perhaps\n")
+    b.type("reload")
+    b.wait(r"urmqtt.conf:12: error: allow_anonymous")
+    b.wait("nothing was changed")
+    assert refused(1885)
+    b.lines.clear()
+    shutil.copy(f"{pki}/client.key", os.path.join(b.conf, "server.key"))  # the key of another certificate
+    b.configure(CONFIG + "listener 1885\n")
+    b.type("reload")
+    b.wait("server.key.*error: key does not match")
+    b.wait("nothing was changed")
+    assert refused(1885)
+    assert alive(a) and alive(t) and alive(Raw(lab.context(pki)).open("u"))
+    b.lines.clear()
+    os.remove(os.path.join(b.conf, "server.pem"))
+    b.type("reload")
+    b.wait("nothing was changed")
+    assert alive(a) and alive(t)
+    assert b.stop() == 0
+
+
+def test_reload_opens_and_closes_listeners(start):
+    b = start()
+    assert lab.ping()
+    a = Raw().open("a")
+    b.configure(CONFIG + "listener 1885\nmax_qos 1\n")
+    b.type("reload")
+    b.wait("listener 1885 is new")
+    c = Raw(port=1885).open("c")
+    assert alive(a) and alive(c)
+    b.lines.clear()
+    b.type("reload")
+    b.wait("has not changed")
+    b.configure(f"network {BROKER}/24\nallow_anonymous true\nlistener 1885\nmax_packet_size 100\n")
+    b.type("reload")
+    b.wait("reload: done; 1 connections")
+    assert a.receive() == (0xe0, b"\x87") and alive(c)
+    assert refused()
+    assert c.send(publish("t", bytes(200))).receive() == (0xe0, b"\x95")
+    for n in range(20):  # memory of what was replaced is given back
+        b.lines.clear()
+        b.configure(f"# {n}\n" + CONFIG + "listener 1885\n")
+        b.type("reload")
+        b.wait("reload: done; 0 connections")
+    assert alive(Raw().open("e"))
+    assert b.stop() == 0
+
+
+def test_listener_address_and_versions(start):
+    b = start(config=CONFIG + f"listener 1885 {BROKER}\naccept_protocol_versions 5\nlistener 1886 10.9.0.77\n")
+    assert lab.ping()
+    assert alive(Raw(port=1885).open("five"))
+    old = Raw(port=1885).send(connect("four", version=4))
+    assert old.receive() == (0x20, b"\0\x01") and old.receive() is None
+    assert refused(1886)
+    assert b.stop() == 0
+
+
+# --- the console
+
+def test_console(start):
+    b = start()
+    assert lab.ping()
+    b.type("")
+    b.type("what")
+    b.wait("no such command")
+    b.type("x" * 500)
+    b.type("help")
+    b.wait("poweroff")
+    b.type("status")
+    b.wait("0 connections, 0 clients connected")
+    a = Raw().open("a")
+    b.type("quit")
+    assert a.receive() == (0xe0, b"\x8b")
+    assert b.p.wait(20) == 0
+
+
+def test_expiry_is_told_at_the_start(start, pki):
+    b = start()
+    b.wait("listener 8883: the server certificate ends soon")
+    b.wait("listener 8883: a CA ends soon")
+    assert b.stop() == 0
