@@ -134,6 +134,15 @@ enum err udp_bind(struct net *net, u16 port, udp_handler *handler, void *user) {
   return ERR_OK;
 }
 
+void udp_unbind(struct net *net, u16 port) {
+  for (u32 i = 0; i < net->udp_count; i++) {
+    if (net->udp[i].port == port) {
+      net->udp[i] = net->udp[--net->udp_count];
+      return;
+    }
+  }
+}
+
 enum err udp_send(struct net *net, u32 nic_index, const struct udp_packet *p) {
   ASSERT(nic_index < net->nic_count);
   struct nic *nic = &net->nic[nic_index];

@@ -26,6 +26,7 @@ static void on_tick(struct core *core, u32 timer, void *owner) {
       arp_announce(nic);
     }
   }
+  dns_tick(net);
   wheel_arm(&core->wheel, timer, core->now_ns + TICK_NS);
 }
 

@@ -67,4 +67,5 @@ struct udp_packet {
 };
 typedef void udp_handler(struct net *net, void *user, const struct udp_packet *packet);
 enum err udp_bind(struct net *net, u16 port, udp_handler *handler, void *user);
+void udp_unbind(struct net *net, u16 port);
 enum err udp_send(struct net *net, u32 nic, const struct udp_packet *packet);

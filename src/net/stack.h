@@ -8,6 +8,7 @@
 //     referenced as long.
 #pragma once
 #include "net/checksum.h"
+#include "net/dns.h"
 #include "net/tcp.h"
 
 #define ETH_LEN 14u
@@ -26,7 +27,7 @@
 #define ARP_ENTRIES 64u  // a NIC
 #define ARP_WAYS 4u      // places one address may take
 #define LISTENERS_MAX 32u
-#define UDP_BINDS_MAX 8u
+#define UDP_BINDS_MAX 16u
 #define SLOT_REFS (PLAT_TX_PARTS - 1)
 
 enum drop {
@@ -102,6 +103,22 @@ struct bucket {  // token bucket: `rate` events a second
   u32 left;
 };
 
+struct dns_query {  // one question under way (dns.c)
+  dns_handler *handler;  // NULL = free
+  void *user;
+  u64 next_ns;
+  u32 asked;  // the server of the last try
+  u32 tries;
+  u16 id, port;
+  u8 name_len;
+  u8 name[DNS_NAME_MAX + 1];
+};
+struct dns {
+  struct dns_query query[DNS_QUERIES_MAX];
+  u32 server[DNS_SERVERS_MAX];
+  u32 server_count;
+};
+
 struct net {
   struct core *core;
   struct net_stats stats;
@@ -117,6 +134,7 @@ struct net {
     void *user;
   } udp[UDP_BINDS_MAX];
   u32 udp_count;
+  struct dns dns;
   u16 ip_id;
   u32 timer;
   struct bucket rst_bucket, icmp_bucket;
@@ -174,6 +192,12 @@ void ip4_input(struct nic *nic, struct rxbuf *frame CONSUMES);
 enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len);
 void ip4_pseudo(struct csum *c, u32 source, u32 target, u8 protocol, u32 len);
 void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code);
+
+// The NIC towards `target`: its own subnet first, else the first with a gateway; NULL: no route.
+struct nic *net_route(struct net *net, u32 target);
+
+// --- DNS (dns.c)
+void dns_tick(struct net *net);
 
 // --- DHCP (dhcp.c)
 void dhcp_start(struct nic *nic);

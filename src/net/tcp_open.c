@@ -13,8 +13,7 @@
 #define PORT_COUNT 16384u
 #define PORT_TRIES 64u
 
-// The NIC towards `target`: its own subnet first, else the first with a gateway; NULL: no route.
-static struct nic *route_to(struct net *net, u32 target) {
+struct nic *net_route(struct net *net, u32 target) {
   struct nic *by_gateway = NULL;
   for (u32 i = 0; i < net->nic_count; i++) {
     struct nic *n = &net->nic[i];
@@ -48,7 +47,7 @@ static u16 choose_port(struct net *net, u32 local, u32 remote, u16 remote_port) 
 enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_listener_ops *ops,
                      void *user, struct tcp_conn **out) {
   ASSERT(ops->opened != NULL);
-  struct nic *nic = route_to(net, address);
+  struct nic *nic = net_route(net, address);
   if (nic == NULL || address == nic->address) {
     return ERR_NOT_FOUND;
   }
