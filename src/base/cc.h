@@ -38,6 +38,7 @@ typedef __UINTPTR_TYPE__ uptr;
 #define ALWAYS_INLINE inline __attribute__((always_inline))
 #define NOINLINE __attribute__((noinline))
 #define NO_STACK_PROTECTOR __attribute__((no_stack_protector))
+#define NO_CFI __attribute__((no_sanitize("kcfi")))  // calls code that is not ours
 #define UNUSED __attribute__((unused))
 #define NODISCARD __attribute__((warn_unused_result))
 #define FALLTHROUGH __attribute__((fallthrough))

@@ -7,7 +7,9 @@
 //     protected.
 // I2  Each window (image, direct map, stacks, registers) lies at a random place in a slot of
 //     512 GiB of its own in the upper half; the image's place has about 33 bits.
-// I3  The image is relocated exactly once: RELR entries add to what is there.
+// I3  RELR entries add to what is there, so each relocation says from where to where. Code of a
+//     family whose compiler reaches data by the global offset table is relocated to where it lies
+//     before the rest of boot runs; the other runs unrelocated (boot_runs_for).
 // I4  After boot_enter nothing below the upper half is mapped but the image's own identity, which
 //     metal_start removes first thing.
 #include "boot/boot.h"
@@ -54,7 +56,7 @@ void boot_choose_layout(struct boot_info *info) {
 
 // --- Relocation (generic ABI, RELR)
 
-static void relocate_relr(u64 to_place, u64 delta) {
+static NO_STACK_PROTECTOR void relocate_relr(u64 to_place, u64 delta) {
   u64 *where = NULL;
   for (const u64 *e = image_relr; e < image_relr_end; e++) {
     if ((*e & 1) == 0) {
@@ -71,16 +73,15 @@ static void relocate_relr(u64 to_place, u64 delta) {
   }
 }
 
-void boot_relocate(u64 image_phys, u64 image_virt) {
+NO_STACK_PROTECTOR void boot_relocate(u64 image_phys, u64 from, u64 to) {
   u64 to_place = image_phys - CPU_LINK_BASE;
-  u64 delta = image_virt - CPU_LINK_BASE;
   for (const u64 *r = image_rela; r < image_rela_end; r += 3) {
     if ((u32)r[1] != CPU_ELF_RELATIVE) {
       boot_die("urMQTT E011: this image cannot relocate itself. ");
     }
-    *(u64 *)boot_at(r[0] + to_place) = r[2] + delta;
+    *(u64 *)boot_at(r[0] + to_place) = r[2] + (to - CPU_LINK_BASE);
   }
-  relocate_relr(to_place, delta);
+  relocate_relr(to_place, to - from);
 }
 
 // --- Final tables
@@ -135,7 +136,7 @@ void boot_go(struct boot_info *info, u64 image_phys) {
   }
   map_direct(info);
   boot_protect();
-  boot_relocate(l->image_phys, l->image);
+  boot_relocate(l->image_phys, boot_runs_for(l->image_phys), l->image);
   u64 to_virt = l->image - l->image_phys;
   boot_enter(paging_root_phys(), l->stack_low + STACK_LEN, (u64)(uptr)metal_start + to_virt,
              (u64)(uptr)info + to_virt);

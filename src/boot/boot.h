@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside src/boot: the steps from the loader's structure to the final page tables. All of it runs
-// on the identity map, before relocation: no pointer in static data may be followed (tables of
-// strings, callbacks), and there is no console yet.
+// on the identity map, before the final relocation: no pointer in static data may be followed
+// (tables of strings, callbacks), and there is no console yet.
 #pragma once
 #include "base/bytes.h"
 #include "boot/boot_info.h"
@@ -28,13 +28,15 @@ u64 boot_random(void);  // a fresh word from the same pool
 
 // --- layout and relocation
 void boot_choose_layout(struct boot_info *info);
-void boot_relocate(u64 image_phys, u64 image_virt);
+// image_phys: where the image lies; from, to: the base its pointers are for, before and after.
+void boot_relocate(u64 image_phys, u64 from, u64 to);
 // The last common step: memory, modules and screen are in `info`; what is to stay untouched has
 // been removed from its memory, but the image and the modules. Builds the tables, relocates, and
 // goes.
 NORETURN void boot_go(struct boot_info *info, u64 image_phys);
 
 // --- Supplied by each family (boot/x86_64, boot/aarch64)
+u64 boot_runs_for(u64 image_phys);  // the base its pointers are for while boot runs
 void boot_protect(void);  // the processor's own protections, before the tables are in force
 // Before there is a console: the text where somebody may read it; stops.
 NORETURN void boot_die(const char *text);

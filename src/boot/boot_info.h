@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every way of starting (PVH, multiboot2 by BIOS or UEFI) is reduced to. Filled once, before
-// the kernel runs on its own page tables; read-only ever after.
+// What every way of starting (PVH, multiboot2, device tree, UEFI) is reduced to. Filled once,
+// before the kernel runs on its own page tables; read-only ever after.
 //
 // I1  Everything is copied out of the loader's memory except module bytes, which are named by
-//     physical address and excluded from `usable` memory.
+//     physical address and excluded from `usable` memory, and a device tree, alike.
 // I2  usable[] is sorted, page-aligned, free of overlaps and contains neither the image nor a
 //     module nor the first MiB.
 #pragma once
@@ -27,7 +27,7 @@ struct boot_module {
 };
 
 struct boot_framebuffer {
-  u64 phys;  // 0 = none: VGA text at 0xb8000 is assumed
+  u64 phys;  // 0 = none: VGA text at 0xb8000 is assumed on a PC
   u32 pitch;
   u32 width;
   u32 height;
@@ -36,6 +36,18 @@ struct boot_framebuffer {
   u8 green_shift;
   u8 blue_shift;
 };
+
+// What the firmware's clock said at the start; year 0 = it was not asked or said nothing.
+struct boot_date {
+  u16 year;
+  u8 month;
+  u8 day;
+  u8 hour;
+  u8 minute;
+  u8 second;
+  i16 zone_min;  // minutes that local time is behind UTC; BOOT_ZONE_NONE = unknown, taken as UTC
+};
+#define BOOT_ZONE_NONE 0x7ff
 
 // The virtual places chosen for this boot; every one random and in a slot of 512 GiB of its own.
 struct boot_layout {
@@ -56,9 +68,12 @@ struct boot_info {
   bool seed_good;  // the seed holds hardware randomness, not only timing
   struct boot_range usable[BOOT_RANGE_MAX];
   struct boot_module modules[BOOT_MODULE_MAX];
-  u64 ram_bytes;  // what the firmware called usable
-  u32 rsdp_len;   // 0 = none found
-  u8 rsdp[36];    // a copy: multiboot2 hands over no address
+  u64 ram_bytes;    // what the firmware called usable
+  u32 rsdp_len;     // 0 = none found
+  u8 rsdp[36];      // a copy: multiboot2 hands over no address
+  u64 device_tree;  // physical; 0 = none
+  u32 device_tree_len;
+  struct boot_date date;
   struct boot_framebuffer screen;
   struct boot_layout layout;
   u64 cycles_at_entry;

@@ -70,8 +70,17 @@ void pci_write16(const struct pci_dev *d, u32 off, u16 v) {
   }
 }
 
-// Fills in the function's identity; false when nobody is there.
-static bool identify(struct pci_dev *d) {
+void pci_write32(const struct pci_dev *d, u32 off, u32 v) {
+  volatile u8 *p = space(d);
+  if (p != NULL) {
+    cpu_mmio_write32(p + off, v);
+  } else {
+    ASSERT(off < 256);
+    cpu_config_write(d->bus, d->dev, d->fn, off, 4, v);
+  }
+}
+
+bool pci_identify(struct pci_dev *d) {
   u32 id = pci_read32(d, 0);
   if ((id & 0xffff) == 0xffff || (id & 0xffff) == 0) {
     return false;
@@ -98,7 +107,7 @@ u32 pci_scan(struct pci *p, bool every_bus, struct pci_dev *out, u32 max) {
   for (u32 at = 0; at < todo_count; at++) {
     for (u32 i = 0; i < 32 * 8 && found < max; i++) {
       struct pci_dev d = {.pci = p, .bus = todo[at], .dev = (u8)(i / 8), .fn = (u8)(i % 8)};
-      if (!identify(&d)) {
+      if (!pci_identify(&d)) {
         i |= d.fn == 0 ? 7 : 0;  // without function 0 there is no device
         continue;
       }
@@ -149,7 +158,7 @@ void pci_enable(const struct pci_dev *d) {
 }
 
 bool pci_msix_enable(const struct pci_dev *d, u64 address, u32 data) {
-  u32 cap = pci_capability(d, CAP_MSIX, 0);
+  u32 cap = address == 0 ? 0 : pci_capability(d, CAP_MSIX, 0);
   if (cap == 0) {
     return false;
   }

@@ -37,6 +37,9 @@ u8 pci_read8(const struct pci_dev *d, u32 off);
 u16 pci_read16(const struct pci_dev *d, u32 off);
 u32 pci_read32(const struct pci_dev *d, u32 off);
 void pci_write16(const struct pci_dev *d, u32 off, u16 v);
+void pci_write32(const struct pci_dev *d, u32 off, u32 v);
+// Is anybody there? Fills in who.
+bool pci_identify(struct pci_dev *d);
 // Every function found, up to max. Returns how many. From the first bus through bridges, or, which
 // is some ten thousand reads, on every bus: a second root bus hangs below none of ours.
 u32 pci_scan(struct pci *p, bool every_bus, struct pci_dev *out, u32 max);
@@ -48,6 +51,7 @@ u32 pci_capability(const struct pci_dev *d, u8 id, u32 from);
 // Memory, I/O and bus mastering on, legacy interrupt off.
 void pci_enable(const struct pci_dev *d);
 
-// One message for every entry of the MSI-X table, all unmasked. False when there is no MSI-X.
+// One message for every entry of the MSI-X table, all unmasked. False when there is no MSI-X, or no
+// message (address 0).
 bool pci_msix_enable(const struct pci_dev *d, u64 address, u32 data);
 void pci_describe(const struct pci_dev *d, struct writer *w);

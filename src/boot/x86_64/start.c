@@ -28,6 +28,11 @@ void boot_die(const char *text) {
 // Before there is a platform to crash on. metal_start's platform replaces this after boot: see
 // plat/metal/end.c, whose assert_fail calls boot_die as long as its console is not up.
 
+u64 boot_runs_for(u64 image_phys) {
+  (void)image_phys;
+  return CPU_LINK_BASE;
+}
+
 void boot_protect(void) {
   u64 cr4 = cpu_read_cr4() | CR4_PGE;
   struct cpuid top = cpu_id(0, 0);

@@ -15,7 +15,7 @@ void machine_touch(void);                // one slow access to a device: its tim
 const char *machine_entropy_good(void);  // lines for the console
 const char *machine_entropy_weak(void);
 
-// --- tables.c: what the firmware says is there. After machine_serial_start.
+// --- tables.c: what the firmware says is there; before the console.
 void machine_tables_read(const struct boot_info *info);
 void machine_tables_describe(struct writer *w);
 

@@ -53,6 +53,11 @@ struct metal_ecam {
 // 0xcf8/0xcfc, where the machine has them.
 u32 metal_ecam(struct metal_ecam *out, u32 max);
 
+// The host bridge's windows, where no firmware has placed the devices' registers and we are to.
+// False: there is firmware, or nothing is known.
+struct pci_windows;
+bool metal_pci_windows(struct pci_windows *out);
+
 // --- Network glue (nic.c)
 
 void metal_nic_start(void);  // finds and starts the devices; called once before main

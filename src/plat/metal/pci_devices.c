@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine's PCI devices: found once at start, then read by the network and disk glue.
+#include "dev/pci_assign.h"
 #include "dev/virtio_net.h"
 #include "plat/metal/parts.h"
 
@@ -21,6 +22,10 @@ void metal_pci_start(void) {
   bool by_memory = metal_ecam(&ecam, 1) == 1 && ecam.segment == 0;
   pci_init(&pci, &metal_dma_ops, by_memory ? ecam.base_phys : 0, by_memory ? ecam.bus_first : 0,
            by_memory ? ecam.bus_last : 255);
+  struct pci_windows windows;
+  if (metal_pci_windows(&windows)) {
+    (void)pci_assign(&pci, &windows);
+  }
   metal_pci_count = pci_scan(&pci, false, metal_pci, PCI_DEVICES_MAX);
   if (!have_nic()) {  // by ports: nothing to map for 256 buses
     pci_init(&pci, &metal_dma_ops, 0, 0, 255);

@@ -77,10 +77,10 @@ void metal_start(const struct boot_info *info) {
   paging_drop_identity(info->layout.image_phys);
   trap_init();
   frames_init(info);
+  machine_tables_read(info);
   console_init(info);
   frames_divide();
   machine_cpu_start();
-  machine_tables_read(info);
   clock_init();
   machine_interrupts_start();
   random_init(info);

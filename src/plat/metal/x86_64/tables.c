@@ -103,3 +103,8 @@ void machine_tables_describe(struct writer *w) {
 u32 metal_ecam(struct metal_ecam *out, u32 max) {
   return acpi_ecam(out, max);
 }
+
+bool metal_pci_windows(struct pci_windows *out) {
+  (void)out;
+  return false;  // the BIOS, or whoever stands in for it, has placed everything
+}

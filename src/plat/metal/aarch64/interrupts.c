@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// Halting on aarch64: interrupts stay masked in the processor; one that is pending ends WFI all the
+// same (Arm DDI 0487 D1.7.2), and is then acknowledged here, so that no handler ever runs.
+//
+// I1  The timer's line is level: it is turned off before its interrupt is ended.
+// I2  The serial port's line is taken by its edge: bytes that nobody reads wake nobody twice.
+#include "arch/aarch64/gic.h"
+
+#include "arch/cpu.h"
+#include "plat/metal/aarch64/board.h"
+#include "plat/metal/machine.h"
+
+#define NS_PER_S 1000000000ull
+#define WAIT_MAX_NS (3600 * NS_PER_S)
+#define TIMER_ON 1u
+#define FRAME_LEN 0x10000u
+#define REDIST_SCAN_MAX 512u
+#define V2M_TYPER 0x008u
+#define V2M_SET 0x040u
+#define ITS_SET 0x10040u
+#define ALIGN 0x10000u
+#define MESSAGES_MAX 64u
+
+static struct gic gic;
+static struct its its;
+static bool have_its;
+static volatile u8 *v2m;
+static u32 v2m_first;
+static u32 v2m_count;
+static u32 v2m_used;
+static struct {
+  u32 requester;
+  struct metal_msi msi;
+} messages[MESSAGES_MAX];
+static u32 message_count;
+
+static bool find_redist(const struct board *b) {
+  for (u32 i = 0; i < b->redist_count; i++) {
+    u64 at = b->redist[i].start;
+    bool last = false;
+    for (u32 n = 0; n < REDIST_SCAN_MAX && !last && at + 2 * FRAME_LEN <= b->redist[i].end; n++) {
+      volatile u8 *regs = metal_map_mmio(at, 2 * FRAME_LEN);
+      u32 step = 0;
+      if (regs == NULL) {
+        return false;
+      }
+      if (gic_redist_is_ours(regs, &last, &step)) {
+        gic.redist = regs;
+        gic.redist_phys = at;
+        return true;
+      }
+      at += step;
+    }
+  }
+  return false;
+}
+
+static bool find_gic(const struct board *b) {
+  gic.version = b->gic_version;
+  if (gic.version == 0) {
+    return false;
+  }
+  gic.dist = metal_map_mmio(b->dist_phys, FRAME_LEN);
+  if (gic.version == 2) {
+    gic.cpu = b->cpu_phys == 0 ? NULL : metal_map_mmio(b->cpu_phys, 0x2000);
+    return gic.dist != NULL && gic.cpu != NULL;
+  }
+  return gic.dist != NULL && find_redist(b);
+}
+
+static void *tables(u32 len, u64 *phys) {
+  struct span s = metal_dma((usize)ALIGN_UP(len, ALIGN) + ALIGN);
+  if (s.len == 0) {
+    return NULL;
+  }
+  u64 at = metal_phys_of(s.ptr);
+  *phys = ALIGN_UP(at, (u64)ALIGN);
+  return s.ptr + (*phys - at);
+}
+
+static void find_messages(const struct board *b) {
+  if (gic.version == 3 && b->its_phys != 0) {
+    volatile u8 *regs = metal_map_mmio(b->its_phys, 2 * FRAME_LEN);
+    have_its = regs != NULL && its_start(&its, &gic, regs, tables);
+  } else if (b->v2m_phys != 0) {
+    v2m = metal_map_mmio(b->v2m_phys, 4096);
+    u32 typer = v2m == NULL ? 0 : cpu_mmio_read32(v2m + V2M_TYPER);
+    v2m_first = b->v2m_first != 0 ? b->v2m_first : typer >> 16 & 0x3ff;
+    v2m_count = b->v2m_count != 0 ? b->v2m_count : typer & 0x3ff;
+    if (v2m_first < 32 || v2m_first + v2m_count > GIC_SPURIOUS) {
+      v2m_count = 0;
+    }
+  }
+}
+
+void machine_interrupts_start(void) {
+  const struct board *b = &metal_board;
+  CPU_WRITE("cntv_ctl_el0", 0);
+  if (!find_gic(b) || !gic_init(&gic)) {
+    plat_crash("E022",
+               "This machine's interrupt controller is none that urMQTT knows (GICv2, GICv3).");
+  }
+  gic_enable(&gic, b->timer_irq, false);
+  if (b->uart_irq >= 32 && b->uart_irq < GIC_SPURIOUS) {
+    gic_enable(&gic, b->uart_irq, true);
+  }
+  find_messages(b);
+}
+
+void machine_timer_arm(u64 deadline_ns) {
+  if (deadline_ns == U64_MAX) {
+    CPU_WRITE("cntv_ctl_el0", 0);
+    return;
+  }
+  u64 now = plat_now_ns();
+  u64 left = MIN(deadline_ns > now ? deadline_ns - now : 0, WAIT_MAX_NS);
+  CPU_WRITE("cntv_cval_el0",
+            cpu_cycles_ordered() + cpu_mul_div(left, machine_clock_hz(), NS_PER_S) + 1);
+  CPU_WRITE("cntv_ctl_el0", TIMER_ON);
+}
+
+void machine_wait(void) {
+  cpu_isb();
+  cpu_dsb();
+  __asm__ volatile("wfi" : : : "memory");
+  u32 intid = gic_take(&gic);
+  while (intid < GIC_SPURIOUS || intid >= GIC_LPI_FIRST) {
+    u32 line =
+        gic.version == 2 ? intid & 0x3ff : intid;  // beside it, who sent a software interrupt
+    if (line == metal_board.timer_irq) {
+      CPU_WRITE("cntv_ctl_el0", 0);
+      cpu_isb();
+    }
+    gic_end(&gic, intid);
+    intid = gic_take(&gic);
+  }
+}
+
+void machine_wake(void) {
+  gic_wake_self(&gic);
+}
+
+static struct metal_msi new_message(u32 requester) {
+  if (have_its && its_map(&its, board_device_of(&metal_board, requester), tables)) {
+    return (struct metal_msi){.address = metal_board.its_phys + ITS_SET, .data = 0};
+  }
+  if (v2m_used < v2m_count) {
+    u32 line = v2m_first + v2m_used++;
+    gic_enable(&gic, line, true);
+    return (struct metal_msi){.address = metal_board.v2m_phys + V2M_SET, .data = line};
+  }
+  return (struct metal_msi){0};
+}
+
+struct metal_msi metal_msi(u32 core, u32 requester) {
+  ASSERT(core == 0);
+  for (u32 i = 0; i < message_count; i++) {
+    if (messages[i].requester == requester) {
+      return messages[i].msi;
+    }
+  }
+  if (message_count == MESSAGES_MAX) {
+    return (struct metal_msi){0};
+  }
+  messages[message_count].requester = requester;
+  messages[message_count].msi = new_message(requester);
+  return messages[message_count++].msi;
+}
+
+void machine_interrupts_describe(struct writer *w) {
+  fmt(w, "interrupts: GICv%u, messages %s, timer by the virtual counter\n", gic.version,
+      have_its         ? "by ITS"
+      : v2m_count != 0 ? "by GICv2m"
+                       : "none");
+}
