@@ -38,6 +38,9 @@ static ALWAYS_INLINE u32 cpu_in32(u16 port) {
   return v;
 }
 
+// mem.S: 1 = memcpy and memset may use AVX2. Set once, before a second core runs.
+extern u8 mem_wide;
+
 struct cpuid {
   u32 eax;
   u32 ebx;

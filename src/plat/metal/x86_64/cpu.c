@@ -6,6 +6,7 @@
 #define CR4_OSXSAVE (1ull << 18)
 #define CPUID1_ECX_XSAVE (1u << 26)
 #define CPUID1_ECX_AVX (1u << 28)
+#define CPUID7_EBX_AVX2 (1u << 5)
 
 // The vector registers the cryptography may use are switched on; nothing else saves them, because
 // no interrupt handler touches them.
@@ -17,6 +18,8 @@ void machine_cpu_start(void) {
   cpu_write_cr4(cpu_read_cr4() | CR4_OSXSAVE);
   u32 mask = (have & CPUID1_ECX_AVX) != 0 ? 7 : 3;
   __asm__ volatile("xsetbv" : : "c"(0), "a"(mask), "d"(0));
+  bool avx2 = mask == 7 && cpu_id(0, 0).eax >= 7 && (cpu_id(7, 0).ebx & CPUID7_EBX_AVX2) != 0;
+  mem_wide = avx2 ? 1 : 0;
 }
 
 void machine_touch(void) {
