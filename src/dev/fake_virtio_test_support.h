@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A PCI machine with one virtio-net device that keeps to every right a device has and, when told
-// to, breaks every rule: for tests of dev/. Registers and ports arrive as calls (tests/dev/arch).
+// A PCI machine with one virtio device (network; fake_disk_test_support.h makes it a disk) that
+// keeps to every right a device has and, when told to, breaks every rule: for tests of dev/.
+// Registers and ports arrive as calls (tests/dev/arch).
 //
 // Memory is weak on purpose. What the driver stores becomes visible to the device only at the
 // driver's barriers (entries at cpu_wmb, indices and wishes at cpu_mb or when a store would have
@@ -29,6 +30,7 @@
 #define NOTIFY_OFF 0x2000u
 #define CONFIG_OFF 0x1000u
 #define RING_MAX VQ_SIZE_MAX
+#define QUEUES 3u
 #define NET_F(bit) (1ull << (bit))
 
 enum fault {
@@ -40,6 +42,8 @@ enum fault {
   FAULT_LEN_SHORT,
   FAULT_INDEX_JUMP,
   FAULT_MANY_BUFFERS,
+  FAULT_STATUS,  // a disk's: the status is nonsense
+  FAULT_FAILS,   // a disk's: it says that it failed
 };
 
 struct fake_queue {
@@ -68,9 +72,11 @@ struct fake {
   // The kind of device
   bool has_modern, has_legacy, msix, no_vectors;
   u64 offered;
-  u16 queue_size[2];
+  u32 queues;
+  u16 device_legacy, device_modern;
+  u16 queue_size[QUEUES];
   u32 notify_multiplier;
-  u16 notify_off[2];
+  u16 notify_off[4];
   u32 reset_looks;  // how often status is read until a reset is done
   bool refuses, all_ones, caps_loop, behind_bridge, moving_config;
   bool random;  // acts at barriers
@@ -82,8 +88,8 @@ struct fake {
   u64 accepted;
   u16 queue, config_vector;
   u16 msix_control;
-  struct fake_queue q[2];
-  u8 config[32];
+  struct fake_queue q[QUEUES];
+  u8 config[64];
   u32 generation;
   u8 cfg[2][256];  // the bridge's, the device's
   // What it saw
@@ -92,6 +98,8 @@ struct fake {
   u32 sent_len;
   u32 sent_count;
   u64 seed;
+  void (*on_config)(void);  // before a read of the configuration
+  void (*on_relax)(void);   // while the driver waits
 };
 
 static struct fake F;
@@ -166,8 +174,9 @@ static void show_index(struct fake_queue *q) {
   }
 }
 static void drain(void) {
-  show_index(&F.q[0]);
-  show_index(&F.q[1]);
+  for (u32 i = 0; i < F.queues; i++) {
+    show_index(&F.q[i]);
+  }
 }
 
 // --- The device at work
@@ -229,7 +238,7 @@ static void wake(struct fake_queue *q) {
   q->asleep = false;
 }
 static void act(void) {
-  for (u32 i = 0; F.random && i < 2; i++) {
+  for (u32 i = 0; F.random && i < F.queues; i++) {
     u32 what = rnd(8);
     if (what == 0) {
       fetch(&F.q[i]);
@@ -241,8 +250,9 @@ static void act(void) {
 
 void cpu_wmb(void) {
   act();
-  show_entries(&F.q[0]);
-  show_entries(&F.q[1]);
+  for (u32 i = 0; i < F.queues; i++) {
+    show_entries(&F.q[i]);
+  }
 }
 void cpu_mb(void) {
   act();
@@ -250,13 +260,20 @@ void cpu_mb(void) {
   act();
 }
 void cpu_rmb(void) {
-  show_elements(&F.q[0]);
-  show_elements(&F.q[1]);
+  for (u32 i = 0; i < F.queues; i++) {
+    show_elements(&F.q[i]);
+  }
 }
-void cpu_relax(void) {}
+void cpu_relax(void) {
+  if (F.on_relax != NULL) {
+    F.on_relax();
+  }
+}
 
-// Walks a chain; returns its parts. Checks direction and length (2.7.5.3.1, 2.7.4.2).
-static u32 walk(struct fake_queue *q, u16 head, struct vq_desc *out, bool device_writes) {
+// Walks a chain; returns its parts. Checks direction and length (2.7.5.3.1, 2.7.4.2). EITHER: what
+// the device reads comes first.
+#define EITHER 2
+static u32 walk(struct fake_queue *q, u16 head, struct vq_desc *out, int device_writes) {
   const struct vq_desc *table = q->desc;
   u32 limit = q->size;
   u32 at = head;
@@ -271,7 +288,9 @@ static u32 walk(struct fake_queue *q, u16 head, struct vq_desc *out, bool device
   for (;;) {
     assert_true(at < limit && count < q->size);
     assert_true((table[at].flags & 4) == 0);
-    assert_int_equal((table[at].flags & 2) != 0, device_writes);
+    bool writes = (table[at].flags & 2) != 0;
+    assert_true(device_writes == EITHER || writes == device_writes);
+    assert_true(writes || count == 0 || (out[count - 1].flags & 2) == 0);
     assert_true(table[at].len != 0);
     out[count++] = table[at];
     if ((table[at].flags & 1) == 0) {
@@ -387,17 +406,17 @@ static bool receive(u32 len, u8 base, const u8 header[12], enum fault fault) {
 // --- Registers
 
 static struct fake_queue *selected(void) {
-  return F.queue < 2 ? &F.q[F.queue] : NULL;
+  return F.queue < F.queues ? &F.q[F.queue] : NULL;
 }
 static u16 max_size(void) {
-  return F.queue < 2 ? F.queue_size[F.queue] : 0;
+  return F.queue < F.queues ? F.queue_size[F.queue] : 0;
 }
 static void reset_now(void) {
   F.accepted = 0;
   F.queue = 0;
   F.config_vector = 0xffff;
   memset(F.q, 0, sizeof F.q);
-  for (u32 i = 0; i < 2; i++) {
+  for (u32 i = 0; i < F.queues; i++) {
     F.q[i].vector = 0xffff;
     F.q[i].size = F.queue_size[i];
     F.q[i].asleep = true;
@@ -457,7 +476,7 @@ static void enable(struct fake_queue *q) {
 }
 static void notified(u32 idx, u32 v) {
   assert_true(live());  // never before DRIVER_OK (3.1.1)
-  assert_true(idx < 2);
+  assert_true(idx < F.queues);
   assert_int_equal(v, idx);
   drain();
   F.q[idx].notified++;
@@ -473,6 +492,9 @@ static u16 vector_ok(u16 v) {
 }
 static u32 config_read(u32 off, u32 width) {
   assert_true(off + width <= sizeof F.config);
+  if (F.on_config != NULL) {
+    F.on_config();
+  }
   if (F.moving_config && rnd(3) == 0) {
     F.generation++;
     F.config[0] = (u8)(2 + 4 * rnd(8));
@@ -494,7 +516,7 @@ static u32 common_read(u32 off) {
   case 0x18: return q == NULL ? 0 : q->size;
   case 0x1a: return q == NULL ? 0xffff : q->vector;
   case 0x1c: return q != NULL && q->enabled;
-  case 0x1e: return F.notify_off[F.queue & 1];
+  case 0x1e: return F.notify_off[F.queue & 3];
   default: fail_msg("read of common register %#x", off); return 0;
   }
 }
@@ -606,7 +628,7 @@ void fake_mmio_write(u64 at, u32 width, u32 v) {
   if (off >= NOTIFY_OFF) {
     u32 where = (u32)off - NOTIFY_OFF;
     assert_int_equal(width, 2);
-    assert_int_equal(where, F.notify_off[v & 1] * F.notify_multiplier);
+    assert_int_equal(where, F.notify_off[v & 3] * F.notify_multiplier);
     notified(v, v);
     return;
   }
@@ -624,7 +646,7 @@ u32 fake_io_read(u16 port, u32 width) {
   }
   struct fake_queue *q = selected();
   u32 off = (u32)port - IO_AT;
-  assert_true(F.has_legacy && off < 64);
+  assert_true(F.has_legacy && off < 128);
   bool msix = (F.msix_control & 0x8000) != 0;
   if (F.all_ones) {
     return U32_MAX;
@@ -660,7 +682,7 @@ void fake_io_write(u16 port, u32 width, u32 v) {
     return;
   }
   u32 off = (u32)port - IO_AT;
-  assert_true(F.has_legacy && off < 64);
+  assert_true(F.has_legacy && off < 128);
   struct fake_queue *q = selected();
   if (off == 0x04) {
     accept(0, v);
@@ -701,7 +723,7 @@ static void add_cap(u32 at, u32 next, u8 kind, u32 off, u32 len) {
 static void build(void) {
   u8 *f = F.cfg[1];
   memset(F.cfg, 0, sizeof F.cfg);
-  put32(f, 0, (F.has_legacy ? 0x1000u : 0x1041u) << 16 | 0x1af4);
+  put32(f, 0, (u32)(F.has_legacy ? F.device_legacy : F.device_modern) << 16 | 0x1af4);
   put32(f, 8, 0x02000000);
   put32(f, 4, 0x10u << 16);
   put32(f, 0x10, F.has_legacy ? IO_AT | 1 : 0);
@@ -739,10 +761,14 @@ static void fake_default(u64 seed) {
   F.has_legacy = true;
   F.msix = true;
   F.random = true;
+  F.queues = 2;
+  F.device_legacy = 0x1000;
+  F.device_modern = 0x1041;
   F.queue_size[0] = 256;
   F.queue_size[1] = 256;
   F.notify_multiplier = 4;
   F.notify_off[1] = 1;
+  F.notify_off[2] = 2;
   F.reset_looks = 3;
   F.offered = NET_F(0) | NET_F(1) | NET_F(3) | NET_F(5) | NET_F(7) | NET_F(8) | NET_F(11) |
               NET_F(12) | NET_F(15) | NET_F(16) | NET_F(17) | NET_F(22) | VIRTIO_F_ANY_LAYOUT |

@@ -56,23 +56,23 @@ bool virtio_blk_is(const struct pci_dev *d) {
 
 // --- What the device is
 
-static u64 read_capacity(const struct virtio *v) {
-  u64 sectors = 0;
+// False: it does not stand still.
+static bool read_capacity(const struct virtio *v, u64 *len) {
   for (u32 tries = 0; tries < CONFIG_TRIES; tries++) {  // two halves that belong together (2.5.1)
     u8 before = virtio_config_generation(v);
     u32 low = virtio_config32(v, C_CAPACITY);
     u32 high = virtio_config32(v, C_CAPACITY + 4);
-    sectors = (u64)high << 32 | low;
     bool same =
         v->legacy ? virtio_config32(v, C_CAPACITY) == low : virtio_config_generation(v) == before;
     if (same) {
-      break;
+      *len = MIN((u64)high << 32 | low, U64_MAX / SECTOR) * SECTOR;
+      return true;
     }
   }
-  return MIN(sectors, U64_MAX / SECTOR) * SECTOR;
+  return false;
 }
 
-static void read_blocks(struct virtio_blk *b) {
+static bool read_blocks(struct virtio_blk *b) {
   const struct virtio *v = &b->virtio;
   struct block_info *i = &b->facts;
   i->block_len = SECTOR;
@@ -87,7 +87,10 @@ static void read_blocks(struct virtio_blk *b) {
     i->physical_len = i->block_len << MIN(exponent, (u8)8);
     i->optimal_len = optimal <= 1u << 30 ? (u32)optimal : 0;
   }
-  i->len = ALIGN_DOWN(read_capacity(v), (u64)i->block_len);
+  u64 len = 0;
+  bool good = read_capacity(v, &len);
+  i->len = ALIGN_DOWN(len, (u64)i->block_len);
+  return good;
 }
 
 // A chain is a header, the data and a status; without indirect tables it lies in the ring whole.
@@ -123,7 +126,9 @@ static bool read_facts(struct virtio_blk *b) {
   const struct virtio *v = &b->virtio;
   struct block_info *i = &b->facts;
   u64 f = v->features;
-  read_blocks(b);
+  if (!read_blocks(b)) {
+    return false;
+  }
   i->read_only = (f & F_RO) != 0;
   i->flush = (f & F_FLUSH) != 0;
   i->write_cache = i->flush && ((f & F_CONFIG_WCE) == 0 || virtio_config8(v, C_WRITEBACK) != 0);
@@ -245,7 +250,11 @@ static void look(struct virtio_blk *b, u64 now_ns) {
     return;
   }
   b->looked_ns = now_ns;
-  u64 len = ALIGN_DOWN(read_capacity(&b->virtio), (u64)b->facts.block_len);
+  u64 len = 0;
+  if (!read_capacity(&b->virtio, &len)) {
+    return;
+  }
+  len = ALIGN_DOWN(len, (u64)b->facts.block_len);
   if (len != b->facts.len) {
     b->facts.len = len;
     b->facts.changes++;

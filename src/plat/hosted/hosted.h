@@ -23,3 +23,9 @@ struct bytes bundle_from_dir(const char *dir);
 // The same, NULL with a message instead of an exit; and its memory back.
 struct bytes bundle_try(const char *dir);
 void bundle_release(struct bytes tar);
+
+// A file or block device as a disk (base/block.h); it stays locked against other processes. NULL:
+// it cannot be used, *why says so. The loop that uses it is woken by plat_wake(0).
+struct block *hosted_disk_open(const char *path, const char **why);
+// Only with nothing under way.
+void hosted_disk_close(struct block *b);

@@ -48,4 +48,5 @@ void metal_disk_describe(struct writer *w);
 // --- Programs chosen by a word of the command line; both end the machine.
 bool metal_command_word(const char *word);
 NORETURN void selftest_main(void);
+NORETURN void selftest_disk_main(void);
 NORETURN void diagnostics_main(void);

@@ -97,6 +97,9 @@ void metal_start(const struct boot_info *info) {
   if (metal_command_word("selftest")) {
     selftest_main();
   }
+  if (metal_command_word("disk-exercise-and-erase")) {
+    selftest_disk_main();
+  }
   urmqtt_main();
   plat_end(END_STOP);
 }
