@@ -64,6 +64,35 @@ def test_crash_stops_on_read_only_media():
         m.expect("stays as it is", 60)
 
 
+KEYS = {" ": "spc", "\n": "ret", "-": "minus", "/": "slash", ".": "dot", "!": "shift-1", ":": "shift-semicolon"}
+
+
+@pytest.mark.parametrize("machine", ["q35", "pc"])
+def test_keyboard_and_serial_input(machine):
+    """What is typed on the PS/2 keyboard arrives, with shift, at once (its interrupt ends the halt); serial bytes as well."""
+    with Machine(kernel=KERNEL, append="selftest selftest-type", machine=machine) as m:
+        m.expect("selftest: type", 60)
+        for c in "Hello, urMQTT-1 a/b!\n".replace(",", "."):
+            m.monitor("sendkey " + KEYS.get(c, f"shift-{c.lower()}" if c.isupper() else c) + " 20")
+            time.sleep(0.05)
+        m.expect("typed: Hello. urMQTT-1 a/b!\n", 10)
+        m.send(b"by serial\r")
+        m.expect("typed: by serial\n", 10)
+        m.send(b"end\r")
+        m.expect("selftest: ok", 20)
+        m.wait_end(20)
+
+
+@pytest.mark.matrix
+def test_restarts_after_a_minute():
+    """A crash stays readable for 60 s, then the machine restarts: -no-reboot makes QEMU end instead."""
+    with Machine(kernel=KERNEL, append="selftest selftest-assert") as m:
+        m.expect("restarts in 60 seconds", 60)
+        began = time.monotonic()
+        m.wait_end(90)
+        assert 55 < time.monotonic() - began < 75 and m.process.returncode == 0
+
+
 def lit(picture):
     """How many 8x16 cells of the picture are neither empty nor full: text, roughly."""
     width, height, rgb = picture

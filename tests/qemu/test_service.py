@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import socket
+import ssl
 import subprocess
 import time
 
@@ -108,6 +109,31 @@ def test_user_networking(bundles, machine, cpu):
         time.sleep(2)
         subprocess.run(["mosquitto_pub", *client, "-q", "1", "-m", "hello kernel"], check=True, timeout=20)
         assert sub.communicate(timeout=25)[0].strip() == "hello kernel"
+
+
+@pytest.mark.parametrize("how", [("q35", None), ("pc", None), ("q35", "bios"), pytest.param(("q35", "uefi"), marks=pytest.mark.matrix)])
+def test_power_button(bundles, how):
+    """The button (what `virsh shutdown` presses): clients get DISCONNECT, then the machine goes off; within 5 s."""
+    machine, firmware = how
+    port = free_port()
+    image = {"iso": bundles["dhcp"][1], "firmware": firmware} if firmware else {"kernel": KERNEL, "modules": [bundles["dhcp"][0]]}
+    with Machine(**image, forwards=[(port, 8883)], machine=machine, memory=512) as m:
+        m.expect("network 0: 10.0.2.15/24", 90)
+        tls = ssl.create_default_context(cafile=f"{PKI}/ca.crt")
+        tls.check_hostname = False
+        tls.load_cert_chain(f"{PKI}/client.crt", f"{PKI}/client.key")
+        with socket.create_connection(("127.0.0.1", port), 20) as plain, tls.wrap_socket(plain) as s:
+            s.sendall(b"\x10\x10\0\4MQTT\5\2\0\x3c\0\0\3one")
+            assert s.recv(100)[:1] == b"\x20"
+            before = m.cpu_seconds()
+            time.sleep(1)
+            assert m.cpu_seconds() - before < 0.3, "an SCI that stays up would keep the processor busy"
+            m.monitor("system_powerdown")
+            pressed = time.monotonic()
+            assert s.recv(100) == b"\xe0\1\x8b" and s.recv(100) == b""  # server shutting down
+        m.wait_end(10)
+        assert time.monotonic() - pressed < 5 and m.process.returncode == 0
+        assert "stopping: every client has been told" in m.output()
 
 
 @root

@@ -9,6 +9,7 @@
 #include "plat/metal/machine.h"
 
 #define READABLE_NS 60000000000ull
+#define LOOK_NS 20000000ull
 
 NORETURN void __stack_chk_fail(void);
 static bool crashing;
@@ -26,9 +27,17 @@ void plat_end(enum plat_end how) {
   cpu_halt_forever();
 }
 
-// Nobody has asked this machine to end.
+// Asked each turn, so the hardware is looked at now and then only; until then its interrupt is
+// still up and ends every halt. Once pressed stays pressed.
 bool plat_stop_requested(void) {
-  return false;
+  static bool pressed;
+  static u64 looked_ns;
+  u64 now = plat_now_ns();
+  if (!pressed && now - looked_ns >= LOOK_NS) {
+    looked_ns = now;
+    pressed = machine_button();
+  }
+  return pressed;
 }
 
 void plat_crash(const char *code, const char *sentence) {

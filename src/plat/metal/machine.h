@@ -40,6 +40,9 @@ void machine_timer_arm(u64 deadline_ns);  // U64_MAX: none
 void machine_wait(void);  // halts until an interrupt; one that is pending ends it at once
 void machine_wake(void);  // an interrupt from this core to itself
 
+// --- power.c
+bool machine_button(void);  // was the power button pressed since the last look? An exit to the host
+
 // --- end.c
 void machine_power_off(void);  // both return when the machine does not
 void machine_restart(void);

@@ -144,6 +144,33 @@ static void provoke(void) {
   }
 }
 
+// Says back each line typed on the serial port or the keyboard, until one is "end".
+static void say_back(void) {
+  u8 line[80];
+  u32 len = 0;
+  plat_console(BYTES_LIT("selftest: type\n"));
+  for (;;) {
+    u32 got = plat_console_read(span_of(line + len, 1));
+    if (got == 0) {
+      plat_idle(0, plat_now_ns() + 10 * TIMER_NS);
+      continue;
+    }
+    if (line[len] == '\n' || line[len] == '\r' || len + 1 == sizeof line) {
+      struct bytes typed = bytes_of(line, len);
+      char text[400];
+      struct writer w = writer_init(span_of(text, sizeof text));
+      fmt_escaped(&w, typed);
+      console_fmt("typed: %.*s\n", (int)w.pos, text);
+      if (bytes_equal_str(typed, "end")) {
+        return;
+      }
+      len = 0;
+    } else {
+      len++;
+    }
+  }
+}
+
 void selftest_main(void) {
   console_fmt("kaslr: 0x%lx\n", metal_boot->layout.image);
   console_fmt("direct map: 0x%lx, stacks: 0x%lx, registers: 0x%lx\n", metal_boot->layout.direct,
@@ -154,6 +181,9 @@ void selftest_main(void) {
   check(random_differs(), "random");
   check(stack_is_guarded(), "stack guard");
   provoke();
+  if (metal_command_word("selftest-type")) {
+    say_back();
+  }
   check(failures == 0, "all");
   plat_console(bytes_str(failures == 0 ? "selftest: ok\n" : "selftest: FAILED\n"));
   bool off = failures == 0 && metal_command_word("selftest");

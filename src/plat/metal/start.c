@@ -101,5 +101,5 @@ void metal_start(const struct boot_info *info) {
     selftest_disk_main();
   }
   urmqtt_main();
-  plat_end(END_STOP);
+  plat_end(END_POWER_OFF);  // the button was pressed
 }

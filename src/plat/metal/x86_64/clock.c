@@ -141,6 +141,9 @@ static u64 hz_by_pit(void) {
   cpu_out8(0x42, (u8)CALIBRATE_TICKS_PIT);
   cpu_out8(0x42, (u8)(CALIBRATE_TICKS_PIT >> 8));
   u64 cycles = cpu_cycles_ordered();
+  if ((cpu_in8(0x61) & 0x20) != 0) {
+    return 0;  // up before it can be: there is no such timer
+  }
   for (u32 i = 0; i < CALIBRATE_LOOKS; i++) {
     if ((cpu_in8(0x61) & 0x20) != 0) {
       cycles = cpu_cycles_ordered() - cycles;

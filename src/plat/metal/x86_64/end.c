@@ -6,6 +6,7 @@
 #include "plat/metal/x86_64/pc.h"
 
 #define SLEEP_ENABLE 0x2000u
+#define SLEEP_REG_ENABLE 0x20u  // in the sleep control register (ACPI 6.4, 4.8.3.7)
 #define RESET_SPINS 1000000u
 
 static void pause_spins(void) {
@@ -20,6 +21,16 @@ void machine_power_off(void) {
     cpu_out16(a->pm1a_control, (u16)(a->sleep_type_a << 10 | SLEEP_ENABLE));
     if (a->pm1b_control != 0) {
       cpu_out16(a->pm1b_control, (u16)(a->sleep_type_b << 10 | SLEEP_ENABLE));
+    }
+    pause_spins();
+  }
+  if (a->sleep_register != 0) {
+    u8 value = (u8)(a->sleep_type_a << 2 | SLEEP_REG_ENABLE);
+    volatile u8 *at = a->sleep_in_io ? NULL : metal_map_mmio(a->sleep_register, 1);
+    if (a->sleep_in_io) {
+      cpu_out8((u16)a->sleep_register, value);
+    } else if (at != NULL) {
+      cpu_mmio_write8(at, value);
     }
     pause_spins();
   }

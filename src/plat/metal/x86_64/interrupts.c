@@ -12,12 +12,18 @@
 
 static u64 ticks_per_ms;  // of the one-shot timer; 0 with TSC deadlines
 
-static void route(volatile u32 *ioapic, u32 irq) {
-  struct pc_line line = metal_pc.isa[irq];
+static void route(volatile u32 *ioapic, struct pc_line line) {
   if (line.gsi >= metal_pc.ioapic_gsi_base && line.gsi - metal_pc.ioapic_gsi_base < 24) {
     ioapic_route(ioapic, line.gsi - metal_pc.ioapic_gsi_base, line.low_active, line.level,
                  apic_id());
   }
+}
+
+// Level, and active low unless an entry of the MADT says otherwise (ACPI 6.4, 5.2.9).
+static struct pc_line sci_line(void) {
+  const struct pc *a = &metal_pc;
+  struct pc_line line = a->sci < 16 ? a->isa[a->sci] : (struct pc_line){.gsi = a->sci};
+  return line.level ? line : (struct pc_line){line.gsi, .low_active = true, .level = true};
 }
 
 void machine_interrupts_start(void) {
@@ -39,8 +45,11 @@ void machine_interrupts_start(void) {
     ioapic = metal_map_mmio(metal_pc.ioapic_phys, 4096);
   }
   if (ioapic != NULL) {
-    route(ioapic, IRQ_COM1);
-    route(ioapic, IRQ_KEYBOARD);
+    route(ioapic, metal_pc.isa[IRQ_COM1]);
+    route(ioapic, metal_pc.isa[IRQ_KEYBOARD]);
+  }
+  if (pc_power_start() && ioapic != NULL) {
+    route(ioapic, sci_line());
   }
 }
 

@@ -16,6 +16,16 @@ struct pc {
   bool pm_timer_32;
   u16 pm1a_control;
   u16 pm1b_control;
+  u16 pm1_event[2];  // status; enable follows at half of pm1_event_len; 0 = none
+  u8 pm1_event_len;
+  u16 gpe[2];  // general-purpose events, in the same two halves
+  u8 gpe_len[2];
+  u16 sci;  // the interrupt of them all: an ISA number below 16, else a GSI
+  u16 smi_command;
+  u8 acpi_enable;
+  bool power_button;   // as fixed hardware
+  u64 sleep_register;  // of machines without fixed hardware; 0 = none
+  bool sleep_in_io;
   u8 sleep_type_a;  // for S5; 0 when not found
   u8 sleep_type_b;
   u8 century_reg;
@@ -25,4 +35,5 @@ struct pc {
 };
 extern struct pc metal_pc;  // filled by machine_tables_read
 
-u64 pc_tsc_of(u64 ns);  // the TSC value at which plat_now_ns() reaches ns
+bool pc_power_start(void);  // true: the button works, and the SCI is to be routed
+u64 pc_tsc_of(u64 ns);      // the TSC value at which plat_now_ns() reaches ns

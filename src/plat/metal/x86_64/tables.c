@@ -6,19 +6,22 @@
 #include "plat/metal/machine.h"
 #include "plat/metal/x86_64/pc.h"
 
+#define FADT_BUTTON_BY_AML (1u << 4)
+#define FADT_REDUCED (1u << 20)  // no fixed hardware: what stands in its fields means nothing
+
 struct pc metal_pc;
 
 // \_S5 as compilers write it: Name, Package, one or two byte-encoded integers.
 static void find_s5(struct pc *a, u64 dsdt_phys) {
   struct bytes t = acpi_table_at(dsdt_phys);
-  for (usize i = ACPI_HEADER_LEN; i + 16 < t.len; i++) {
+  for (usize i = ACPI_HEADER_LEN; i + 8 <= t.len; i++) {
     const u8 *p = t.ptr + i;
     if (memcmp(p, "_S5_\x12", 5) != 0) {
       continue;
     }
     usize at = 5 + (usize)(p[5] >> 6) + 1 + 1;  // package length's bytes, element count
     u8 value[2] = {0, 0};
-    for (u32 k = 0; k < 2 && i + at + 2 < t.len; k++) {
+    for (u32 k = 0; k < 2 && i + at + 2 <= t.len; k++) {
       if (p[at] == 0x0a) {
         at++;
       }
@@ -38,10 +41,21 @@ static void read_fadt(struct pc *a, struct bytes t) {
   const u8 *p = t.ptr;
   a->pm1a_control = (u16)load_le32(p + 64);
   a->pm1b_control = (u16)load_le32(p + 68);
+  a->sci = load_le16(p + 46);
+  a->smi_command = (u16)load_le32(p + 48);
+  a->acpi_enable = p[52];
+  a->pm1_event[0] = (u16)load_le32(p + 56);
+  a->pm1_event[1] = (u16)load_le32(p + 60);
+  a->pm1_event_len = p[88];
+  a->gpe[0] = (u16)load_le32(p + 80);
+  a->gpe[1] = (u16)load_le32(p + 84);
+  a->gpe_len[0] = p[92];
+  a->gpe_len[1] = p[93];
   a->pm_timer_port = p[91] == 4 ? (u16)load_le32(p + 76) : 0;
   a->century_reg = p[108] & 0x7f;
   u32 flags = load_le32(p + 112);
   a->pm_timer_32 = (flags >> 8 & 1) != 0;
+  a->power_button = (flags & FADT_BUTTON_BY_AML) == 0 && a->pm1_event[0] != 0 && p[88] >= 4;
   u64 dsdt = load_le32(p + 40);
   if (t.len >= 129 && (flags >> 10 & 1) != 0 && p[116] <= 1) {
     a->reset_in_io = p[116] == 1;
@@ -50,6 +64,12 @@ static void read_fadt(struct pc *a, struct bytes t) {
   }
   if (t.len >= 148 && load_le64(p + 140) != 0) {
     dsdt = load_le64(p + 140);
+  }
+  if (t.len >= 256 && (flags & FADT_REDUCED) != 0 && p[244] <= 1) {
+    a->sleep_in_io = p[244] == 1;
+    a->sleep_register = load_le64(p + 248);
+    a->pm1a_control = a->pm1b_control = 0;
+    a->power_button = false;
   }
   find_s5(a, dsdt);
 }
@@ -93,9 +113,9 @@ void machine_tables_read(const struct boot_info *info) {
 void machine_tables_describe(struct writer *w) {
   const struct pc *a = &metal_pc;
   if (acpi_table_count() != 0) {
-    fmt(w, "acpi: %u processors, PM timer %s, reset register %s, S5 value %u\n", a->cpu_count,
-        a->pm_timer_port != 0 ? "yes" : "no", a->reset_address != 0 ? "yes" : "no",
-        a->sleep_type_a);
+    fmt(w, "acpi: %u processors, PM timer %s, reset register %s, S5 value %u, power button %s\n",
+        a->cpu_count, a->pm_timer_port != 0 ? "yes" : "no", a->reset_address != 0 ? "yes" : "no",
+        a->sleep_type_a, a->power_button ? "yes" : "no");
   }
   acpi_describe(w);
 }
