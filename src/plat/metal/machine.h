@@ -40,7 +40,7 @@ void machine_timer_arm(u64 deadline_ns);  // U64_MAX: none
 void machine_wait(void);  // halts until an interrupt; one that is pending ends it at once
 void machine_wake(void);  // an interrupt from this core to itself
 
-// --- power.c
+// --- power.c; aarch64: end.c
 bool machine_button(void);  // was the power button pressed since the last look? An exit to the host
 
 // --- end.c
