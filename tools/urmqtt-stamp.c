@@ -16,6 +16,7 @@
 #include "admin/slot.h"
 #include "admin/ustar.h"
 #include "plat/hosted/hosted.h"
+#include "stamp_mosquitto.h"
 #include "tls/tls.h"
 
 static void die(const char *what, const char *why) {
@@ -29,14 +30,19 @@ void assert_fail(const char *where, const char *what) {
 }
 
 static int usage(void) {
-  fprintf(stderr,
-          "usage: urmqtt-stamp ISO BUNDLE-DIR -o OUT   put the configuration into a copy of ISO\n"
-          "       urmqtt-stamp --check BUNDLE-DIR      print every problem with file and line\n"
-          "       urmqtt-stamp --show ISO              list what an ISO carries (names and sizes)\n"
-          "       urmqtt-stamp --empty-slot FILE       write an empty slot (used by the build)\n"
-          "BUNDLE-DIR holds urmqtt.conf and the files it names, e.g.\n"
-          "  listener 8883\n  cafile ca.crt\n  certfile server.crt\n  keyfile server.key\n"
-          "  require_certificate true\n  use_identity_as_username true\n  network dhcp\n");
+  fprintf(
+      stderr,
+      "usage: urmqtt-stamp ISO BUNDLE-DIR -o OUT   put the configuration into a copy of ISO\n"
+      "       urmqtt-stamp ISO --mosquitto /etc/mosquitto/mosquitto.conf -o OUT\n"
+      "                                            the same from a mosquitto.conf and every file\n"
+      "                                            it names; says what becomes of each keyword\n"
+      "       urmqtt-stamp --check BUNDLE-DIR      print every problem with file and line\n"
+      "       urmqtt-stamp --check --mosquitto CONF\n"
+      "       urmqtt-stamp --show ISO              list what an ISO carries (names and sizes)\n"
+      "       urmqtt-stamp --empty-slot FILE       write an empty slot (used by the build)\n"
+      "BUNDLE-DIR holds urmqtt.conf and the files it names, e.g.\n"
+      "  listener 8883\n  cafile ca.crt\n  certfile server.crt\n  keyfile server.key\n"
+      "  require_certificate true\n  use_identity_as_username true\n  network dhcp\n");
   return 2;
 }
 
@@ -47,8 +53,8 @@ static void fill_random(struct span out) {
 }
 
 // Prints every problem; true when there is no error.
+static struct config config;
 static bool check(struct bytes tar) {
-  static struct config config;
   static struct config_report report;
   static u8 heap[TLS_HEAP_BYTES * 8] ALIGNED(64);
   tls_init(span_of(heap, sizeof heap), fill_random);
@@ -131,8 +137,7 @@ static void write_file(const char *path, struct bytes data) {
   }
 }
 
-static int stamp(const char *iso_path, const char *dir, const char *out) {
-  struct bytes tar = bundle_from_dir(dir);
+static int stamp(const char *iso_path, struct bytes tar, const char *what, const char *out) {
   if (!check(tar)) {
     fprintf(stderr, "urmqtt-stamp: nothing written: correct the errors above\n");
     return 1;
@@ -142,12 +147,24 @@ static int stamp(const char *iso_path, const char *dir, const char *out) {
   if (slot_write(slot, tar) != ERR_OK) {
     char why[120];
     snprintf(why, sizeof why, "%zu bytes; the slot holds %u", tar.len, SLOT_PAYLOAD_MAX);
-    die(dir, why);
+    die(what, why);
   }
   write_file(out, span_bytes(iso));
   printf("%s carries:\n", out);
   list(tar);
   return 0;
+}
+
+// From a mosquitto.conf; iso NULL: only the check.
+static int from_mosquitto(const char *iso, const char *conf, const char *out) {
+  struct bytes tar = mosquitto_bundle(conf);
+  mosquitto_report(tar);
+  fflush(stdout);
+  int code = iso == NULL ? (check(tar) ? 0 : 1) : stamp(iso, tar, conf, out);
+  if (code == 0) {
+    mosquitto_missing(&config);
+  }
+  return code;
 }
 
 static int show(const char *path) {
@@ -175,6 +192,13 @@ int main(int argc, char **argv) {
   if (argc == 3 && strcmp(argv[1], "--check") == 0) {
     return check(bundle_from_dir(argv[2])) ? 0 : 1;
   }
+  if (argc == 4 && strcmp(argv[1], "--check") == 0 && strcmp(argv[2], "--mosquitto") == 0) {
+    return from_mosquitto(NULL, argv[3], NULL);
+  }
+  if (argc == 6 && argv[1][0] != '-' && strcmp(argv[2], "--mosquitto") == 0 &&
+      strcmp(argv[4], "-o") == 0) {
+    return from_mosquitto(argv[1], argv[3], argv[5]);
+  }
   if (argc == 3 && strcmp(argv[1], "--show") == 0) {
     return show(argv[2]);
   }
@@ -182,7 +206,7 @@ int main(int argc, char **argv) {
     return empty_slot(argv[2]);
   }
   if (argc == 5 && argv[1][0] != '-' && strcmp(argv[3], "-o") == 0) {
-    return stamp(argv[1], argv[2], argv[4]);
+    return stamp(argv[1], bundle_from_dir(argv[2]), argv[2], argv[4]);
   }
   return usage();
 }

@@ -64,7 +64,7 @@ static void take_line(struct parser *p) {
   }
   if (p->k->fate == FATE_IGNORED) {
     problem(p, CONFIG_WARNING, "%s has no effect here: %s", shown(word, buf), p->k->why);
-  } else if (p->k->fate == FATE_MAPPED) {
+  } else if (p->k->fate == FATE_MAPPED && !p->k->told) {
     problem(p, CONFIG_NOTE, "%s: %s", shown(word, buf), p->k->why);
   }
   if (p->k->take != NULL) {

@@ -50,8 +50,9 @@ struct keyword {
   u32 at;           // offset of the target in the scope's structure
   u32 least, most;  // of a number; most 0 = its type's
   const char *why;
-  u8 scope;  // enum keyword_scope
-  u8 fate;   // enum keyword_fate
+  u8 scope;   // enum keyword_scope
+  u8 fate;    // enum keyword_fate
+  bool told;  // `take` itself says what becomes of it
 };
 
 // The scope, target and function of a row whose value is of a usual kind, chosen by the type of the
@@ -75,6 +76,9 @@ struct keyword {
 // The same with a function of its own.
 #define BY(which, type, field, function) \
   .scope = (which), .at = OFFSETOF(type, field), .take = (function)
+
+// For rows whose function says what becomes of the line.
+#define MAPPED(text) .fate = FATE_MAPPED, .why = (text), .told = true
 
 // The parts of the table.
 extern const struct keyword keywords_listener[];  // keyword_listener.c

@@ -29,17 +29,14 @@ static void on_expiration(struct parser *p, void *field) {
 static void on_persistence(struct parser *p, void *field) {
   take_bool(p, field);
   if (p->config->persistence) {
-    problem(p, CONFIG_WARNING,
-            "served from RAM: there is no storage yet, a restart forgets sessions and messages");
+    problem(p, CONFIG_WARNING, "%s: %s", p->k->name, p->k->why);
   }
 }
 
 static void on_duplicates(struct parser *p, void *field) {
   take_bool(p, field);
   if (p->config->allow_duplicate_messages) {
-    problem(
-        p, CONFIG_NOTE,
-        "allow_duplicate_messages: overlapping subscriptions get one copy, with the highest QoS");
+    problem(p, CONFIG_NOTE, "%s: %s", p->k->name, p->k->why);
   }
 }
 
@@ -53,6 +50,7 @@ static void on_id_prefix(struct parser *p, void *field) {
 }
 
 #define OWN_MEMORY "urMQTT divides the machine's memory itself"
+#define FROM_RAM "served from RAM, there is no storage yet: a restart forgets it"
 #define WITH_DISK "there is no storage yet"
 
 const struct keyword keywords_broker[] = {
@@ -77,10 +75,13 @@ const struct keyword keywords_broker[] = {
     {"queue_qos0_messages", IN_CONFIG(queue_qos0_messages)},
     {"upgrade_outgoing_qos", IN_CONFIG(upgrade_outgoing_qos)},
     {"allow_duplicate_messages",
-     BY(SCOPE_GLOBAL, struct config, allow_duplicate_messages, on_duplicates)},
+     BY(SCOPE_GLOBAL, struct config, allow_duplicate_messages, on_duplicates),
+     MAPPED("overlapping subscriptions get one copy, with the highest QoS")},
     {"sys_interval", IN_CONFIG(sys_interval_s), .most = 65535},
     {"auto_id_prefix", BY(SCOPE_GLOBAL, struct config, auto_id_prefix, on_id_prefix)},
-    {"persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence)},
+    {"persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence), MAPPED(FROM_RAM)},
+    {"retained_persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence),
+     MAPPED(FROM_RAM)},
     {"persistence_location", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"persistence_file", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"autosave_interval", .fate = FATE_IGNORED, .why = WITH_DISK},

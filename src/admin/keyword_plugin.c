@@ -48,10 +48,11 @@ static void on_plugin(struct parser *p, void *field) {
 #define FOR_PLUGIN "an option of a plugin, which cannot run here"
 
 const struct keyword keywords_plugin[] = {
-    {"plugin", .take = on_plugin},
-    {"auth_plugin", .take = on_plugin},
-    {"global_plugin", .take = on_plugin},
-    {"plugin_load", .take = on_plugin},
+    {"plugin", .take = on_plugin, MAPPED("mosquitto's own are known by name, others refused")},
+    {"auth_plugin", .take = on_plugin, MAPPED("mosquitto's own are known by name, others refused")},
+    {"global_plugin", .take = on_plugin,
+     MAPPED("mosquitto's own are known by name, others refused")},
+    {"plugin_load", .take = on_plugin, MAPPED("mosquitto's own are known by name, others refused")},
     {"plugin_use", .fate = FATE_IGNORED, .why = "names a plugin of plugin_load"},
     {"auth_plugin_deny_special_chars", .fate = FATE_MAPPED,
      .why = "names with + or # match no pattern, as in an acl_file"},

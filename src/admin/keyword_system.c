@@ -136,7 +136,8 @@ static void on_log_type(struct parser *p, void *field) {
 const struct keyword keywords_system[] = {
     {"network", .take = on_network},
     {"include_dir", .take = on_include},
-    {"log_dest", BY(SCOPE_GLOBAL, struct config, log_topic, on_log_dest)},
+    {"log_dest", BY(SCOPE_GLOBAL, struct config, log_topic, on_log_dest),
+     MAPPED("the console always shows the log; topic publishes it too, the others are left out")},
     {"log_type", BY(SCOPE_GLOBAL, struct config, log_types, on_log_type)},
     {"connection_messages", IN_CONFIG(connection_messages)},
     {"log_facility", .fate = FATE_IGNORED, .why = ON_CONSOLE},

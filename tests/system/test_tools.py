@@ -158,6 +158,73 @@ def test_no_urmqtt_conf(bundle):
     assert p.returncode == 1 and "urmqtt.conf: error: " in p.stderr
 
 
+# --- from a mosquitto.conf
+
+def mosquitto(tmp_path, name):
+    """The stored configuration of this kind with the test's folder in it."""
+    text = open(os.path.join(ROOT, "tests/system/data", name, "mosquitto.conf")).read().replace("@", str(tmp_path))
+    (tmp_path / "mosquitto.conf").write_text(text)
+    return tmp_path / "mosquitto.conf"
+
+
+def fates(p):
+    return dict(re.findall(r"^  (\S+) +(kept|mapped|ignored|refused|unknown)", p.stdout, re.M))
+
+
+def carried(iso, tmp_path):
+    data = iso.read_bytes()
+    length = struct.unpack_from("<I", data, 6144 + 16)[0]
+    (tmp_path / "t.tar").write_bytes(data[6144 + 512:6144 + 512 + length])
+    p = subprocess.run(["tar", "-tf", tmp_path / "t.tar"], capture_output=True, text=True, check=True)
+    return sorted(p.stdout.split())
+
+
+def test_mosquitto_of_debian(tmp_path):
+    (tmp_path / "conf.d").mkdir()
+    (tmp_path / "conf.d/README").write_text("listener 1\n")
+    conf, out = mosquitto(tmp_path, "debian"), tmp_path / "out.iso"
+    p = run(STAMP, make_iso(tmp_path / "in.iso"), "--mosquitto", conf, "-o", out)
+    assert p.returncode == 0 and p.stderr == "", p.stderr
+    assert fates(p) == {"pid_file": "ignored", "persistence": "mapped", "persistence_location": "ignored",
+                        "log_dest": "mapped", "include_dir": "kept"}
+    for said in ("no `listener` line", "Write `listener 1883`", "missing: network", "missing: listener", "served from RAM"):
+        assert said in p.stdout
+    assert carried(out, tmp_path) == ["urmqtt.conf"]
+    # What stands in its folder comes along, and what that names.
+    shutil.copy(os.path.join(PKI, "ca.crt"), tmp_path)
+    (tmp_path / "cas").mkdir()
+    shutil.copy(os.path.join(PKI, "ca.crt"), tmp_path / "cas/one.pem")
+    (tmp_path / "conf.d/tls.conf").write_text(
+        f"listener 8883\ncapath {tmp_path}/cas/\ncafile {tmp_path}/ca.crt\ncertfile {PKI}/server.crt\n"
+        f"keyfile {PKI}/server.key\nrequire_certificate true\nuse_identity_as_username true\nnetwork dhcp\n")
+    p = run(STAMP, make_iso(tmp_path / "in.iso"), "--mosquitto", conf, "-o", out)
+    assert p.returncode == 0 and "missing: nothing" in p.stdout, p.stderr + p.stdout
+    at = str(tmp_path).strip("/")
+    assert carried(out, tmp_path) == sorted(
+        ["urmqtt.conf", f"{at}/conf.d/tls.conf", f"{at}/ca.crt", f"{at}/cas/one.pem"] +
+        [f"{PKI}/{n}".strip("/") for n in ("server.crt", "server.key")])
+    assert "PRIVATE" not in p.stdout
+
+
+def test_mosquitto_of_the_container(tmp_path):
+    p = run(STAMP, "--check", "--mosquitto", mosquitto(tmp_path, "docker"))
+    assert p.returncode == 0 and p.stderr == "", p.stderr
+    assert fates(p) == {"listener": "kept", "allow_anonymous": "kept", "protocol": "kept", "http_dir": "ignored"}
+    assert "listener 9883 is mosquitto's HTTP interface" in p.stdout
+
+
+def test_mosquitto_with_what_cannot_be_honoured(tmp_path):
+    conf = tmp_path / "m.conf"
+    conf.write_text("listener 1883\nallow_anonymous true\nauth_plugin /usr/lib/x.so\nfoo 1\n")
+    out = tmp_path / "out.iso"
+    p = run(STAMP, make_iso(tmp_path / "in.iso"), "--mosquitto", conf, "-o", out)
+    assert p.returncode == 1 and not out.exists() and fates(p)["foo"] == "unknown"
+    assert "urmqtt.conf:3: error: auth_plugin" in p.stderr and "urmqtt.conf:4: error" in p.stderr
+    conf.write_text("listener 1883\ncafile /nowhere/ca.crt\n")
+    p = run(STAMP, "--check", "--mosquitto", conf)
+    assert p.returncode == 1 and "/nowhere/ca.crt: No such file" in p.stderr
+
+
 # --- the slot
 
 def test_stamp(bundle, tmp_path):
