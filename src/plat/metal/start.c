@@ -38,8 +38,8 @@ u32 plat_bundles(struct plat_bundle *out, u32 max) {
     const struct boot_module *m = &metal_boot->modules[i];
     const void *p = m->len == 0 ? "" : metal_map_ro(m->phys, m->len);
     if (p != NULL) {
-      out[n++] =
-          (struct plat_bundle){m->name[0] != 0 ? m->name : "boot module", bytes_of(p, m->len)};
+      out[n++] = (struct plat_bundle){.name = m->name[0] != 0 ? m->name : "boot module",
+                                      .tar = bytes_of(p, m->len)};
     }
   }
   return n;
