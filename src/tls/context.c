@@ -63,9 +63,16 @@ static bool set_options(struct tls_context *c, const struct tls_config *config) 
   if (!config->tickets) {
     SSL_CTX_set_options(ssl, SSL_OP_NO_TICKET);
   }
-  if (config->require_certificate) {
-    SSL_CTX_set_custom_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT,
-                              verify_client);
+  if (config->require_certificate || config->client) {
+    SSL_CTX_set_custom_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, verify_peer);
+  }
+  u8 wire[256];
+  if (config->client && config->alpn.len > 0 && config->alpn.len < sizeof wire) {
+    wire[0] = (u8)config->alpn.len;
+    memcpy(wire + 1, config->alpn.ptr, config->alpn.len);
+    if (SSL_CTX_set_alpn_protos(ssl, wire, (u32)config->alpn.len + 1) != 0) {
+      return false;
+    }
   }
   handshake_callbacks(ssl);
   return SSL_CTX_set_min_proto_version(ssl, TLS1_3_VERSION) &&
@@ -103,14 +110,16 @@ static bool fill(struct tls_context *c, const struct tls_config *config, struct 
   if (c->ssl == NULL || c->store == NULL || !set_options(c, config)) {
     return loader_fail(l, 0, "no memory left for TLS settings");
   }
-  bool ok = load_certificate(l, config->certificate) && load_key(l, config->key) &&
+  bool nameless = config->client && config->certificate.len == 0 && config->key.len == 0;
+  bool ok = (nameless || (load_certificate(l, config->certificate) && load_key(l, config->key))) &&
             load_ca(l, config->ca) && (config->crl.len == 0 || load_crl(l, config->crl));
   if (!ok) {
     return false;
   }
-  ok =
-      SSL_CTX_set_chain_and_key(c->ssl, l->sent, l->sent_count, NULL, &handshake_key_method) == 1 &&
-      set_signing(c->ssl, c->key) && set_session_context(c);
+  ok = nameless || (SSL_CTX_set_chain_and_key(c->ssl, l->sent, l->sent_count, NULL,
+                                              &handshake_key_method) == 1 &&
+                    set_signing(c->ssl, c->key));
+  ok = ok && set_session_context(c);
   if (!ok) {
     return loader_fail(l, 0, "no memory left for TLS settings");
   }
@@ -128,8 +137,10 @@ struct tls_context *tls_context_new(const struct tls_config *config, const struc
     return NULL;
   }
   *c = (struct tls_context){.refs = 1,
+                            .client = config->client,
                             .require_certificate = config->require_certificate,
                             .alpn_mqtt = config->alpn_mqtt};
+  ASSERT(!config->client || (!config->tickets && config->cached_chains == 0));
   c->info.ca_not_after_s = U64_MAX;
   c->info.crl_next_update_s = U64_MAX;
   bool ok = fill(c, config, &l);
@@ -219,7 +230,28 @@ const char *tls_reason_text(enum tls_reason reason) {
       [TLS_REASON_PEER_ALERT] = "the client ended the handshake with an alert",
       [TLS_REASON_PROTOCOL] = "the client broke the protocol",
       [TLS_REASON_NO_MEMORY] = "the handshake needs more memory than it is given",
+      [TLS_REASON_WRONG_NAME] = "the certificate is somebody else's",
   };
   ASSERT(reason < TLS_REASON_COUNT);
   return texts[reason];
+}
+
+const char *context_reason_text(const struct tls_context *c, enum tls_reason reason) {
+  static const char *const of_server[TLS_REASON_COUNT] = {
+      [TLS_REASON_OLD_TLS] = "the server does not speak TLS 1.3",
+      [TLS_REASON_NO_CERTIFICATE] = "the server wants a certificate",
+      [TLS_REASON_UNKNOWN_CA] = "the server's certificate is by a CA that is not configured",
+      [TLS_REASON_NO_CRL] = "no CRL is configured for the CA of the server's certificate",
+      [TLS_REASON_EXPIRED] = "the server's certificate has expired",
+      [TLS_REASON_NOT_YET_VALID] = "the server's certificate is not valid yet",
+      [TLS_REASON_REVOKED] = "the server's certificate is revoked",
+      [TLS_REASON_CRL_EXPIRED] = "the CRL of the server's CA is out of date",
+      [TLS_REASON_BAD_CERTIFICATE] = "the server's certificate chain is not acceptable",
+      [TLS_REASON_ALPN] = "the server does not speak the protocol that bridge_alpn names",
+      [TLS_REASON_PEER_ALERT] = "the server ended the handshake with an alert",
+      [TLS_REASON_PROTOCOL] = "the server broke the protocol",
+      [TLS_REASON_WRONG_NAME] = "the server's certificate does not name the host we asked for",
+  };
+  ASSERT(reason < TLS_REASON_COUNT);
+  return c->client && of_server[reason] != NULL ? of_server[reason] : tls_reason_text(reason);
 }

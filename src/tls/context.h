@@ -26,6 +26,7 @@ struct anchor {
 
 struct tls_context {
   u32 refs;
+  bool client;
   bool require_certificate;
   bool alpn_mqtt;
   SSL_CTX *ssl;
@@ -64,6 +65,8 @@ bool load_key(struct loader *l, struct bytes text);
 bool load_ca(struct loader *l, struct bytes text);
 bool load_crl(struct loader *l, struct bytes text);
 
+// tls_reason_text, about the server when we are the client.
+const char *context_reason_text(const struct tls_context *c, enum tls_reason reason);
 bool context_is_revoked(const struct tls_context *c, const u8 issuer[CERT_NAME_HASH],
                         const u8 serial[CERT_SERIAL]);
 const struct crl_source *context_crl(const struct tls_context *c, const u8 issuer[CERT_NAME_HASH]);

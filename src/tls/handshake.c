@@ -30,6 +30,8 @@
 
 int urmqtt_traffic_secrets(const SSL *ssl, const u8 **read, const u8 **write, usize *len);
 
+#define HOST_MAX 253u
+
 enum phase { PHASE_SHAKE, PHASE_TICKET, PHASE_DONE, PHASE_FAILED };
 
 struct tls_handshake {
@@ -46,6 +48,9 @@ struct tls_handshake {
   u8 alert_override;  // replaces the alert of a plaintext alert record; 0 = none
   struct tls_certificate_id client;
   struct tls_identity identity;  // names of the client, once it is judged
+  u8 host_len;                   // we are the client: whom we called
+  bool any_name;
+  char host[HOST_MAX + 1];
 };
 
 const struct tls_context *handshake_context(const struct tls_handshake *hs) {
@@ -247,6 +252,20 @@ struct tls_handshake *tls_handshake_begin(struct tls_context *context, struct sp
   return hs;
 }
 
+static bool be_server(struct tls_handshake *hs) {
+  SSL_set_accept_state(hs->ssl);
+  return true;
+}
+
+static bool be_client(struct tls_handshake *hs) {
+  u8 address[4];
+  struct bytes host = bytes_of(hs->host, hs->host_len);
+  SSL_set_connect_state(hs->ssl);
+  // RFC 6066 3: names only.
+  return host.len == 0 || handshake_host_address(host, address) ||
+         SSL_set_tlsext_host_name(hs->ssl, hs->host) == 1;
+}
+
 static bool make_library_object(struct tls_handshake *hs) {
   hs->ssl = SSL_new(hs->context->ssl);
   BIO *bio = hs->ssl != NULL ? BIO_new(&bio_method) : NULL;
@@ -256,7 +275,38 @@ static bool make_library_object(struct tls_handshake *hs) {
   }
   bio->ptr = hs;
   SSL_set_bio(hs->ssl, bio, bio);
-  SSL_set_accept_state(hs->ssl);
+  return hs->context->client ? be_client(hs) : be_server(hs);
+}
+
+struct tls_handshake *tls_handshake_begin_client(struct tls_context *context, struct span arena,
+                                                 const struct tls_time *now, struct bytes host,
+                                                 bool any_name) {
+  ASSERT(context->client);
+  ASSERT(host.len <= HOST_MAX);
+  struct tls_handshake *hs = tls_handshake_begin(context, arena, now);
+  if (hs != NULL) {
+    hs->host_len = (u8)host.len;
+    hs->any_name = any_name;
+    memcpy(hs->host, host.ptr, host.len);
+    hs->host[host.len] = 0;
+  }
+  return hs;
+}
+
+struct bytes handshake_host(const struct tls_handshake *hs) {
+  return bytes_of(hs->host, hs->any_name ? 0 : hs->host_len);
+}
+
+bool handshake_host_address(struct bytes host, u8 out[4]) {
+  for (u32 i = 0; i < 4; i++) {
+    usize end = i < 3 ? bytes_find(host, '.') : host.len;
+    u64 v = 0;
+    if ((i < 3 && end == host.len) || bytes_to_u64(bytes_sub(host, 0, end), 255, &v) != ERR_OK) {
+      return false;
+    }
+    out[i] = (u8)v;
+    host = bytes_skip(host, i < 3 ? end + 1 : end);
+  }
   return true;
 }
 
@@ -309,7 +359,7 @@ static enum tls_step fail(struct tls_handshake *hs) {
     }
   }
   handshake_note_reason(hs, TLS_REASON_PROTOCOL);
-  hs->failure.text = tls_reason_text(hs->failure.reason);
+  hs->failure.text = context_reason_text(hs->context, hs->failure.reason);
   hs->phase = PHASE_FAILED;
   return TLS_STEP_FAILED;
 }
@@ -359,7 +409,7 @@ static enum tls_step advance(struct tls_handshake *hs) {
     if (!judge_resumed(hs)) {
       return fail(hs);
     }
-    hs->phase = PHASE_TICKET;
+    hs->phase = hs->context->client ? PHASE_DONE : PHASE_TICKET;
   }
   if (hs->phase == PHASE_TICKET) {
     int answer = SSL_write(hs->ssl, "", 0);  // I3
@@ -408,7 +458,7 @@ void tls_handshake_finish(struct tls_handshake *hs, struct tls_record *record,
   memory_enter(&hs->alloc);
   int ok = urmqtt_traffic_secrets(hs->ssl, &read, &write, &len);
   ASSERT(ok == 1);
-  *record = (struct tls_record){.client = hs->client};
+  *record = (struct tls_record){.client = hs->client, .from_server = hs->context->client};
   record->cipher_suite = (u16)SSL_CIPHER_get_protocol_id(SSL_get_current_cipher(hs->ssl));
   take_direction(&record->read, read, len, SSL_get_read_sequence(hs->ssl));
   take_direction(&record->write, write, len, SSL_get_write_sequence(hs->ssl));

@@ -295,6 +295,9 @@ bool load_ca(struct loader *l, struct bytes text) {
     return false;
   }
   c->info.ca_count = c->anchor_count;
+  if (c->client) {
+    return c->anchor_count != 0 || loader_fail(l, 0, "no CA to judge the server by");
+  }
   return c->anchor_count != 0 || !c->require_certificate ||
          loader_fail(l, 0, "no CA in this file, and client certificates are required");
 }

@@ -16,7 +16,9 @@
 #define SEQUENCE_ASK (1ull << 23)
 #define SEQUENCE_MAX (1ull << 24)
 #define TAG_LEN 16u
+#define HANDSHAKE_NEW_TICKET 4u
 #define HANDSHAKE_KEY_UPDATE 24u
+#define TICKET_MAX 70000u  // RFC 8446 4.6.1: a ticket of 65535 bytes and what is around it
 #define KEY_UPDATE_LEN 5u
 
 enum { STATE_OPEN = 0, STATE_READ_END = 1, STATE_WRITE_END = 2 };
@@ -116,11 +118,11 @@ static enum tls_open open_alert(struct tls_record *record, struct bytes content)
   return content.ptr[1] == TLS_ALERT_CLOSE_NOTIFY ? TLS_OPEN_CLOSED : TLS_OPEN_PEER_ALERT;
 }
 
-// The only handshake message a client may send now is KeyUpdate: 18 00 00 01 and 0 or 1. It may
-// come in pieces, but the record that completes it must end with it (RFC 8446 5.1: not across a key
+// KeyUpdate: 18 00 00 01 and 0 or 1; the only handshake message a client may send now. It may come
+// in pieces, but the record that completes it must end with it (RFC 8446 5.1: not across a key
 // change).
-static enum tls_open open_handshake(struct tls_record *record, struct tls_cipher_cache *cache,
-                                    struct bytes content) {
+static enum tls_open open_key_update(struct tls_record *record, struct tls_cipher_cache *cache,
+                                     struct bytes content) {
   static const u8 expected[4] = {HANDSHAKE_KEY_UPDATE, 0, 0, 1};
   if (content.len > KEY_UPDATE_LEN - record->partial_len) {
     return fail(record, TLS_ALERT_UNEXPECTED_MESSAGE);
@@ -147,9 +149,39 @@ static enum tls_open open_handshake(struct tls_record *record, struct tls_cipher
   return request == 1 ? TLS_OPEN_KEY_UPDATE_REPLY : TLS_OPEN_NOTHING;
 }
 
+// What a server may send: NewSessionTicket (RFC 8446 4.6.1), which we do not keep, and KeyUpdate.
+static enum tls_open open_from_server(struct tls_record *record, struct tls_cipher_cache *cache,
+                                      struct bytes content) {
+  while (content.len > 0) {
+    if (record->skip > 0) {
+      u32 n = (u32)MIN(content.len, (usize)record->skip);
+      record->skip -= n;
+      content = bytes_skip(content, n);
+      continue;
+    }
+    ASSERT(record->partial_len < KEY_UPDATE_LEN);
+    if (record->partial_len < 4) {
+      record->partial[record->partial_len++] = content.ptr[0];
+      content = bytes_skip(content, 1);
+    }
+    if (record->partial[0] != HANDSHAKE_NEW_TICKET) {
+      if (record->partial_len == 4) {
+        return open_key_update(record, cache, content);
+      }
+    } else if (record->partial_len == 4) {
+      record->skip = load_be32(record->partial) & 0xffffff;
+      record->partial_len = 0;
+      if (record->skip > TICKET_MAX || ++record->key_update_count > UPDATE_MAX) {
+        return fail(record, TLS_ALERT_UNEXPECTED_MESSAGE);
+      }
+    }
+  }
+  return TLS_OPEN_NOTHING;
+}
+
 static enum tls_open open_content(struct tls_record *record, struct tls_cipher_cache *cache,
                                   u8 type, struct span plain, struct span *content) {
-  if (record->partial_len != 0 && type != TLS_CONTENT_HANDSHAKE) {
+  if ((record->partial_len != 0 || record->skip != 0) && type != TLS_CONTENT_HANDSHAKE) {
     return fail(record, TLS_ALERT_UNEXPECTED_MESSAGE);  // RFC 8446 5.1: not interleaved
   }
   switch (type) {
@@ -167,7 +199,8 @@ static enum tls_open open_content(struct tls_record *record, struct tls_cipher_c
     if (plain.len == 0) {
       return fail(record, TLS_ALERT_UNEXPECTED_MESSAGE);  // RFC 8446 5.4
     }
-    return open_handshake(record, cache, span_bytes(plain));
+    return record->from_server ? open_from_server(record, cache, span_bytes(plain))
+                               : open_key_update(record, cache, span_bytes(plain));
   default: return fail(record, TLS_ALERT_UNEXPECTED_MESSAGE);
   }
 }

@@ -60,7 +60,9 @@ struct tls_record {
   u8 partial[5];  // a KeyUpdate that came in pieces
   u8 partial_len;
   u8 empty_count;       // records without content in a row
-  u8 key_update_count;  // KeyUpdates without data in between
+  u8 key_update_count;  // handshake messages without data in between
+  bool from_server;     // we are the client: tickets may come, and are thrown away
+  u32 skip;             // bytes of a ticket still to come
 };
 static_assert(sizeof(struct tls_record) <= 320, "the budget of an idle mTLS connection");
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// TLS 1.3, server side: contexts (certificates, keys, revocation) and handshakes. What comes after
+// TLS 1.3, both sides: contexts (certificates, keys, revocation) and handshakes. What comes after
 // the handshake is in tls/record.h.
 //
 // Who may call: one core at a time (the library under us is built without threads); contexts are
@@ -81,6 +81,9 @@ struct tls_config {
   struct bytes key;          // PEM: PKCS#1, SEC1 or PKCS#8, not encrypted
   struct bytes ca;           // PEM: trusted CAs; empty only when no client certificate is required
   struct bytes crl;          // PEM: one CRL for each CA that issues client certificates; or empty
+  bool client;        // for connections that we open: `ca` judges the server; certificate and
+                      // key may both be empty; no tickets, no remembered chains
+  struct bytes alpn;  // client: the one protocol to offer; empty = none
   bool require_certificate;  // mosquitto's require_certificate
   bool alpn_mqtt;            // refuse a client that does not offer ALPN "mqtt" (alert 120)
   bool tickets;              // session resumption
@@ -152,6 +155,7 @@ enum tls_reason {
   TLS_REASON_PEER_ALERT,        // the client refused us; `alert` is the one it sent
   TLS_REASON_PROTOCOL,          // malformed or out of order
   TLS_REASON_NO_MEMORY,         // the arena is too small for this handshake
+  TLS_REASON_WRONG_NAME,        // the server's certificate is somebody else's
   TLS_REASON_COUNT
 };
 struct tls_failure {
@@ -165,6 +169,13 @@ struct tls_failure {
 // small.
 OWNED struct tls_handshake *tls_handshake_begin(struct tls_context *context, struct span arena,
                                                 const struct tls_time *now);
+// The same for a context with `client`. The server's certificate must name `host` (a DNS name or
+// dotted IPv4 address, at most 253 bytes, copied; it is also the server name indication); with
+// `any_name` the chain alone is judged.
+OWNED struct tls_handshake *tls_handshake_begin_client(struct tls_context *context,
+                                                       struct span arena,
+                                                       const struct tls_time *now,
+                                                       struct bytes host, bool any_name);
 // Takes bytes from the peer and gives bytes for it; both may be empty. *consumed and *produced are
 // set in every case. `out` of 4 KiB serves a usual flight in one call; any size >= 16 works.
 enum tls_step tls_handshake_step(struct tls_handshake *hs, struct bytes in, u32 *consumed,

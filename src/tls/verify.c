@@ -205,7 +205,7 @@ static struct verdict judge_path(const struct tls_context *c, STACK_OF(X509) * p
   struct verdict v = verdict_of(TLS_REASON_NO_MEMORY);
   if (store != NULL &&
       X509_STORE_CTX_init(store, c->store, sk_X509_value(presented, 0), presented) == 1 &&
-      X509_STORE_CTX_set_default(store, "ssl_client") == 1) {
+      X509_STORE_CTX_set_default(store, c->client ? "ssl_server" : "ssl_client") == 1) {
     if (X509_verify_cert(store) == 1) {
       STACK_OF(X509) *chain = X509_STORE_CTX_get0_chain(store);
       enum tls_reason reason = judge_algorithms(c, chain);
@@ -243,6 +243,20 @@ static STACK_OF(X509) * parse(const STACK_OF(CRYPTO_BUFFER) * certs) {
   return out;
 }
 
+// Whether a server's certificate names the host that we asked for (RFC 9525): by its alternative
+// names; the library looks at the common name only when there are none.
+static bool judge_name(const struct tls_handshake *hs, X509 *leaf) {
+  struct bytes host = handshake_host(hs);
+  if (host.len == 0) {
+    return true;
+  }
+  u8 address[4];
+  if (handshake_host_address(host, address)) {
+    return X509_check_ip(leaf, address, sizeof address, 0) == 1;
+  }
+  return X509_check_host(leaf, (const char *)host.ptr, host.len, 0, NULL) == 1;
+}
+
 // A chain nobody remembers. `resumed`: its path was found good when its ticket was made.
 static struct verdict judge_new(struct tls_handshake *hs, const STACK_OF(CRYPTO_BUFFER) * certs,
                                 bool resumed, struct chain_facts *facts) {
@@ -253,6 +267,9 @@ static struct verdict judge_new(struct tls_handshake *hs, const STACK_OF(CRYPTO_
   }
   struct verdict v = resumed ? verdict_of(judge_chain(c, presented, handshake_time(hs), facts))
                              : judge_path(c, presented, handshake_time(hs), facts);
+  if (v.reason == TLS_REASON_NONE && !judge_name(hs, sk_X509_value(presented, 0))) {
+    v = (struct verdict){TLS_REASON_WRONG_NAME, TLS_ALERT_BAD_CERTIFICATE};
+  }
   if (v.reason == TLS_REASON_NONE) {
     identity_names(handshake_identity(hs), sk_X509_value(presented, 0));
   }
@@ -292,7 +309,7 @@ static struct verdict judge(struct tls_handshake *hs, const STACK_OF(CRYPTO_BUFF
   return v;
 }
 
-enum ssl_verify_result_t verify_client(SSL *ssl, u8 *alert) {
+enum ssl_verify_result_t verify_peer(SSL *ssl, u8 *alert) {
   const STACK_OF(CRYPTO_BUFFER) *certs = SSL_get0_peer_certificates(ssl);
   ASSERT(certs != NULL);
   ASSERT(sk_CRYPTO_BUFFER_num(certs) > 0);
