@@ -187,7 +187,9 @@ boot_entry_tree:
 boot_entry_efi:
 	hint #34 // bti c
 	stp x29, x30, [sp, #-16]!
+	mov x3, x1
 	zero_bss
+	mov x1, x3
 	adrp x2, boot_image_begin
 	bl boot_start_efi // returns a status when there is nothing to go on with
 	ldp x29, x30, [sp], #16

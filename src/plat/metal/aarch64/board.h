@@ -25,7 +25,10 @@ struct board {
   u32 timer_irq;
   bool has_psci;
   bool psci_by_smc;
-  u64 rtc_phys;  // a PL031; 0 = none
+  u64 rtc_phys;     // a PL031; 0 = none
+  u64 button_phys;  // a PL061 with the power button; 0 = none
+  u32 button_pin;
+  u32 button_irq;
   u32 ecam_count;
   struct metal_ecam ecam[4];
   struct pci_windows windows;  // device tree only: else the firmware has placed the devices
@@ -43,4 +46,5 @@ extern struct board metal_board;  // filled by machine_tables_read
 // False: the tables say nothing about the interrupt controller, so they are not the description.
 bool board_from_acpi(struct board *b);
 bool board_from_tree(struct board *b, const struct boot_info *info);
+void board_button_start(void);  // its interrupt wakes from now on
 u32 board_device_of(const struct board *b, u32 requester);

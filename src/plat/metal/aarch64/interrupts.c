@@ -3,7 +3,8 @@
 // same (Arm DDI 0487 D1.7.2), and is then acknowledged here, so that no handler ever runs.
 //
 // I1  The timer's line is level: it is turned off before its interrupt is ended.
-// I2  The serial port's line is taken by its edge: bytes that nobody reads wake nobody twice.
+// I2  The lines of serial port and button are taken by their edges: bytes that nobody reads wake
+//     nobody twice.
 #include "arch/aarch64/gic.h"
 
 #include "arch/cpu.h"
@@ -93,6 +94,12 @@ static void find_messages(const struct board *b) {
   }
 }
 
+static void wake_by(u32 line) {
+  if (line >= 32 && line < GIC_SPURIOUS) {
+    gic_enable(&gic, line, true);
+  }
+}
+
 void machine_interrupts_start(void) {
   const struct board *b = &metal_board;
   CPU_WRITE("cntv_ctl_el0", 0);
@@ -101,9 +108,9 @@ void machine_interrupts_start(void) {
                "This machine's interrupt controller is none that urMQTT knows (GICv2, GICv3).");
   }
   gic_enable(&gic, b->timer_irq, false);
-  if (b->uart_irq >= 32 && b->uart_irq < GIC_SPURIOUS) {
-    gic_enable(&gic, b->uart_irq, true);
-  }
+  wake_by(b->uart_irq);
+  board_button_start();
+  wake_by(b->button_irq);
   find_messages(b);
 }
 

@@ -7,6 +7,7 @@
 
 #define INTERRUPT_PRIVATE 1u
 #define TIMER_VIRTUAL 2u  // third of the timer's interrupts
+#define KEY_POWER 116u
 #define SPACE_IO 1u
 #define SPACE_MEMORY_32 2u
 #define SPACE_MEMORY_64 3u
@@ -99,11 +100,27 @@ static void read_controller(struct board *b, const struct fdt *f, const struct f
     b->its_phys = start;
   } else if (fdt_has_string(is, "arm,pl031")) {
     b->rtc_phys = start;
+  } else if (fdt_has_string(is, "arm,pl061") && b->button_phys == 0) {
+    b->button_phys = start;
+    b->button_irq = interrupt(f, n, 0);
   } else if (fdt_has_string(is, "arm,pl011") && b->uart_phys == 0) {
     b->uart_phys = start;
     b->uart_32 = fdt_u32(f, n, "reg-io-width", 0, 2) == 4;
     b->uart_irq = interrupt(f, n, 0);
   }
+}
+
+// The power key's pin (bindings of gpio-keys); a GPIO block without one is left alone.
+static void find_button(struct board *b, const struct fdt *f) {
+  struct fdt_node n;
+  for (bool there = fdt_root(f, &n); there; there = fdt_next(f, &n)) {
+    u32 pin = fdt_u32(f, &n, "gpios", 1, 8);
+    if (fdt_u32(f, &n, "linux,code", 0, 0) == KEY_POWER && pin < 8) {
+      b->button_pin = pin;
+      return;
+    }
+  }
+  b->button_phys = 0;
 }
 
 static void read_node(struct board *b, const struct fdt *f, const struct fdt_node *n) {
@@ -136,6 +153,7 @@ bool board_from_tree(struct board *b, const struct boot_info *info) {
   for (bool there = fdt_root(&f, &n); there; there = fdt_next(&f, &n)) {
     read_node(b, &f, &n);
   }
+  find_button(b, &f);
   b->source = "device tree";
   return b->gic_version != 0;
 }
