@@ -108,6 +108,13 @@ static void utf8_matches_slow_decoder(void **state) {
         (v < 65536 && utf8_valid(b + 1, 2) != slow_valid(b + 1, 2))) {
       fail_msg("%06x", v);
     }
+    if (v < 65536) {
+      bool two = b[1] == 0xc2 && b[2] < 0xa0;
+      bool ascii = b[1] < 0x20 || b[1] == 0x7f || (b[1] < 0x80 && (b[2] < 0x20 || b[2] == 0x7f));
+      assert_int_equal(utf8_text(b + 1, 2), slow_valid(b + 1, 2) && !two && !ascii);
+      bool zero = (b[1] == 0 && b[2] < 0x80) || (b[1] < 0x80 && b[2] == 0);
+      assert_int_equal(utf8_data(bytes_of(b + 1, 2)), slow_valid(b + 1, 2) || zero);
+    }
   }
   for (u32 v = 0; v < 1u << 20; v++) {  // four bytes: every lead f0-f4 and a spread of tails
     u8 b[4] = {(u8)(0xf0 + v % 6), (u8)(v >> 4), (u8)(v >> 12 ^ 0x80), (u8)(v ^ 0x80)};

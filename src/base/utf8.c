@@ -23,30 +23,66 @@ static u32 sequence(u8 lead, u8 *low, u8 *high) {
   return 0;
 }
 
+// Length of the well-formed sequence at `b`, `left` > 0 bytes before the end; 0 = there is none.
+static u32 well_formed(const u8 *b, u32 left) {
+  u8 lead = b[0];
+  if (lead < 0x80) {
+    return 1;
+  }
+  u8 low;
+  u8 high;
+  u32 n = sequence(lead, &low, &high);
+  if (n == 0 || left < n || b[1] < low || b[1] > high) {
+    return 0;
+  }
+  if ((n > 2 && (b[2] & 0xc0) != 0x80) || (n > 3 && (b[3] & 0xc0) != 0x80)) {
+    return 0;
+  }
+  return n;
+}
+
 bool utf8_valid(const u8 *b, u32 len) {
   u32 pos = 0;
   while (pos < len)
     LOOP_ASSIGNS(pos)
-    LOOP_INVARIANT(pos <= len)
-    LOOP_DECREASES(len - pos) {
-    u8 lead = b[pos];
-    if (lead < 0x80) {
-      if (lead == 0) {
-        return false;
-      }
-      pos += 1;
-      continue;
-    }
-    u8 low;
-    u8 high;
-    u32 n = sequence(lead, &low, &high);
-    if (n == 0 || len - pos < n || b[pos + 1] < low || b[pos + 1] > high) {
+  LOOP_INVARIANT(pos <= len)
+  LOOP_DECREASES(len - pos)
+  {
+    u32 n = well_formed(b + pos, len - pos);
+    if (n == 0 || b[pos] == 0) {
       return false;
     }
-    if (n > 2 && (b[pos + 2] & 0xc0) != 0x80) {
+    pos += n;
+  }
+  return true;
+}
+
+bool utf8_text(const u8 *b, u32 len) {
+  u32 pos = 0;
+  while (pos < len)
+    LOOP_ASSIGNS(pos)
+  LOOP_INVARIANT(pos <= len)
+  LOOP_DECREASES(len - pos)
+  {
+    u32 n = well_formed(b + pos, len - pos);
+    if (n == 0 || b[pos] < 0x20 || b[pos] == 0x7f || (b[pos] == 0xc2 && b[pos + 1] < 0xa0)) {
       return false;
     }
-    if (n > 3 && (b[pos + 3] & 0xc0) != 0x80) {
+    pos += n;
+  }
+  return true;
+}
+
+bool utf8_data(struct bytes data) {
+  u32 pos = 0;
+  u32 len = (u32)data.len;
+  while (pos < len)
+    LOOP_ASSIGNS(pos)
+  LOOP_INVARIANT(pos <= len)
+  LOOP_DECREASES(len - pos)
+  {
+    u32 n = well_formed(data.ptr + pos, len - pos);
+    if (n == 0) {
       return false;
     }
     pos += n;

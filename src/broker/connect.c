@@ -2,6 +2,7 @@
 // CONNECT: what it asks for, and the CONNACK. Everything that can fail for want of memory is taken
 // before anything is changed that cannot be undone.
 #include "base/fmt.h"
+#include "base/utf8.h"
 #include "broker/state.h"
 
 static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_connect *c,
@@ -9,8 +10,9 @@ static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_
   if (mqtt_has(&c->props, MQTT_P_AUTH_METHOD)) {
     return MQTT_BAD_AUTH_METHOD;
   }
-  if (c->client_id.len == 0 && c->version == MQTT_V4 && !c->clean_start) {
-    return MQTT_CLIENT_ID_NOT_VALID;  // 3.1.1 [MQTT-3.1.3-8]
+  bool may_be_empty = c->version == MQTT_V5 || (c->version == MQTT_V4 && c->clean_start);
+  if (c->client_id.len == 0 && !(may_be_empty && b->limits.allow_empty_client_id)) {
+    return MQTT_CLIENT_ID_NOT_VALID;  // [MQTT-3.1.3-8]; 3.1.1 [MQTT-3.1.3-8]; 3.1 has no such id
   }
   if (c->has_will && c->will_qos > id->qos_max) {
     return MQTT_QOS_NOT_SUPPORTED;  // [MQTT-3.2.2-12]
@@ -20,6 +22,10 @@ static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_
   }
   if (c->has_will && bytes_starts_with(bytes_part(packet, c->will_topic), BYTES_LIT("$CONTROL/"))) {
     return MQTT_NOT_AUTHORIZED;  // as mosquitto
+  }
+  if (c->has_will && mqtt_has(&c->will_props, MQTT_P_PAYLOAD_FORMAT) &&
+      c->will_props.payload_format == 1 && !utf8_data(bytes_part(packet, c->will_payload))) {
+    return MQTT_PAYLOAD_FORMAT_INVALID;
   }
   return MQTT_SUCCESS;
 }
@@ -37,18 +43,22 @@ static struct message *make_will(struct broker *b, const struct mqtt_connect *c,
   return message_make(b, &in);
 }
 
-#define ASSIGNED_LEN 21u
-// "auto-" and 16 hexadecimal digits that nobody can predict and nobody has.
-static void assign_id(struct broker *b, u8 id[ASSIGNED_LEN]) {
+#define ASSIGNED_MAX 48u
+// The prefix and 16 hexadecimal digits that nobody can predict and nobody has [MQTT-3.1.3-6].
+static struct bytes assign_id(struct broker *b, u8 id[ASSIGNED_MAX]) {
+  const struct broker_limits *l = &b->limits;
+  struct bytes prefix =
+      bytes_sub(l->client_id_prefix, 0, MIN(l->client_id_prefix.len, ASSIGNED_MAX - 16));
   struct writer w = {0};
   do {
     u64 n = b->id_counter++;
     u64 hash = siphash(&b->core->hash_key, bytes_of(&n, sizeof n));
-    w = writer_init(span_of(id, ASSIGNED_LEN));
-    fmt(&w, "auto-%016llx", (unsigned long long)hash);
+    w = writer_init(span_of(id, ASSIGNED_MAX));
+    write_bytes(&w, prefix);
+    fmt(&w, "%016llx", (unsigned long long)hash);
     ASSERT(w.err == ERR_OK);
-    ASSERT(w.pos == ASSIGNED_LEN);
   } while (session_find(b, writer_bytes(&w)) != NULL);
+  return writer_bytes(&w);
 }
 
 // What of CONNECT belongs to the connection.
@@ -58,6 +68,8 @@ static void apply_connect(struct session *s, const struct mqtt_connect *c,
   bool v5 = c->version == MQTT_V5;
   s->version = (u8)c->version;
   s->qos_max = id->qos_max;
+  s->bridge = c->bridge;
+  s->problem_info = c->props.request_problem != 0;
   s->normal_end = false;
   s->expiry_s = v5 ? 0 : c->clean_start ? 0 : l->v4_expiry_s;
   if (mqtt_has(&c->props, MQTT_P_SESSION_EXPIRY)) {
@@ -90,35 +102,71 @@ static u8 *make_names(struct broker *b, struct bytes id, struct bytes username) 
   return names;
 }
 
-#define CONNACK_MAX 128u
-static void write_connack(const struct session *s, const struct mqtt_connect *c, u16 keep_alive_s,
-                          bool present, struct bytes assigned, struct writer *w) {
-  const struct broker_limits *l = &s->b->limits;
-  struct mqtt_prop_out list[8];
+// What the broker wants this client to know.
+struct connack {
+  u16 keep_alive_s;
+  u8 qos_max;
+  struct bytes assigned;  // client id; empty: it has its own
+  u8 *block;              // the packet, made before anything is changed
+  u32 len;
+};
+
+#define CONNACK_FIXED 64u  // without strings
+
+// Properties of the CONNACK of 5.0; returns how many.
+static u32 connack_props(const struct broker_limits *l, const struct mqtt_connect *c,
+                         const struct connack *a, struct mqtt_prop_out list[10]) {
   u32 n = 0;
   list[n++] = (struct mqtt_prop_out){.id = MQTT_P_RECEIVE_MAXIMUM, .number = RECEIVE_MAXIMUM};
-  if (s->qos_max < 2) {  // [MQTT-3.2.2-9]
-    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_MAXIMUM_QOS, .number = s->qos_max};
+  if (a->qos_max < 2) {  // [MQTT-3.2.2-9]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_MAXIMUM_QOS, .number = a->qos_max};
   }
   if (!l->retain_available) {
     list[n++] = (struct mqtt_prop_out){.id = MQTT_P_RETAIN_AVAILABLE, .number = 0};
   }
   list[n++] =
       (struct mqtt_prop_out){.id = MQTT_P_MAXIMUM_PACKET_SIZE, .number = l->packet_size_max};
-  if (assigned.len > 0) {  // [MQTT-3.2.2-16]
-    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_ASSIGNED_CLIENT_ID, .text = assigned};
+  if (a->assigned.len > 0) {  // [MQTT-3.2.2-16]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_ASSIGNED_CLIENT_ID, .text = a->assigned};
   }
   if (l->topic_alias_max > 0) {
     list[n++] =
         (struct mqtt_prop_out){.id = MQTT_P_TOPIC_ALIAS_MAXIMUM, .number = l->topic_alias_max};
   }
-  if (keep_alive_s != c->keep_alive_s) {  // [MQTT-3.2.2-21]
-    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_SERVER_KEEP_ALIVE, .number = keep_alive_s};
+  if (a->keep_alive_s != c->keep_alive_s) {  // [MQTT-3.2.2-21]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_SERVER_KEEP_ALIVE, .number = a->keep_alive_s};
+  }
+  if (mqtt_has(&c->props, MQTT_P_REQUEST_RESPONSE) && c->props.request_response == 1 &&
+      l->response_information.len > 0) {  // [MQTT-3.1.2-28]
+    list[n++] =
+        (struct mqtt_prop_out){.id = MQTT_P_RESPONSE_INFORMATION, .text = l->response_information};
   }
   list[n].id = 0;
-  ASSERT(n < ARRAY_COUNT(list));
-  mqtt_encode_connack(w, c->version, present, MQTT_SUCCESS, list);
-  ASSERT(w->err == ERR_OK);
+  return n;
+}
+
+// Makes the packet for a session that is not present; the flag is put in later. False: no memory.
+static bool make_connack(struct broker *b, const struct mqtt_connect *c, struct connack *a) {
+  struct mqtt_prop_out list[10];
+  u32 count = connack_props(&b->limits, c, a, list);
+  ASSERT(count < ARRAY_COUNT(list));
+  u32 most = CONNACK_FIXED + (u32)(a->assigned.len + b->limits.response_information.len);
+  a->block = blocks_take(&b->blocks, most);
+  if (a->block == NULL) {
+    return false;
+  }
+  struct writer w = writer_init(span_of(a->block, most));
+  mqtt_encode_connack(&w, c->version, false, MQTT_SUCCESS, list);
+  ASSERT(w.err == ERR_OK);
+  a->len = w.pos;
+  return true;
+}
+
+static void connack_set_present(struct connack *a) {
+  struct mqtt_header h;
+  enum err e = mqtt_fixed_header(bytes_of(a->block, a->len), &h);
+  ASSERT(e == ERR_OK);
+  a->block[h.header_len] = 1;
 }
 
 // The session of this client id, in the state the CONNECT asks for, with `names` as its own; NULL
@@ -146,6 +194,18 @@ static struct session *session_for(struct broker *b, const struct mqtt_connect *
   return s;
 }
 
+static void give_back(struct broker *b, struct message *will, u8 *connack, u8 *names) {
+  if (will != NULL) {
+    message_unref(b, will);
+  }
+  if (connack != NULL) {
+    blocks_put(&b->blocks, connack);
+  }
+  if (names != NULL) {
+    blocks_put(&b->blocks, names);
+  }
+}
+
 enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
                                    struct bytes packet, const struct broker_identity *id,
                                    u64 now_ns, struct session **out, u16 *keep_alive_s) {
@@ -158,46 +218,40 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
     return reason;
   }
   // Memory first: what follows cannot be undone.
-  u8 assigned[ASSIGNED_LEN];
+  u8 assigned[ASSIGNED_MAX];
+  struct connack a = {.qos_max = id->qos_max, .keep_alive_s = keep_alive_of(b, c)};
   struct bytes client_id = id->client_id.len > 0 ? id->client_id : bytes_part(packet, c->client_id);
-  bool assign = client_id.len == 0;
-  if (assign) {
-    assign_id(b, assigned);
-    client_id = bytes_of(assigned, ASSIGNED_LEN);
+  if (client_id.len == 0) {
+    client_id = a.assigned = assign_id(b, assigned);
   }
   struct access_who who = {id->username, client_id, id->has_username};
   struct message *will = c->has_will ? make_will(b, c, packet, &who, id->access_set) : NULL;
-  u8 *connack = blocks_take(&b->blocks, CONNACK_MAX);
   struct control *control = pool_take(&b->controls);
   u8 *names = make_names(b, client_id, id->username);
   bool present = false;
-  bool room = connack != NULL && control != NULL && names != NULL && (will != NULL || !c->has_will);
-  struct session *s = room ? session_for(b, c, names, client_id, now_ns, &present) : NULL;
+  bool room =
+      make_connack(b, c, &a) && control != NULL && names != NULL && (will != NULL || !c->has_will);
+  bool fits = !mqtt_has(&c->props, MQTT_P_MAXIMUM_PACKET_SIZE) ||
+              a.len <= c->props.maximum_packet_size;  // [MQTT-3.1.2-24]
+  struct session *s = room && fits ? session_for(b, c, names, client_id, now_ns, &present) : NULL;
   if (control != NULL) {
     pool_put(&b->controls, control);  // for control_push below
   }
   if (s == NULL) {
-    if (will != NULL) {
-      message_unref(b, will);
-    }
-    if (connack != NULL) {
-      blocks_put(&b->blocks, connack);
-    }
-    if (names != NULL) {
-      blocks_put(&b->blocks, names);
-    }
-    return MQTT_SERVER_BUSY;
+    give_back(b, will, a.block, names);
+    return fits ? MQTT_SERVER_BUSY : MQTT_PACKET_TOO_LARGE;
   }
   apply_connect(s, c, id);
   access_identity(s, id);
-  *keep_alive_s = keep_alive_of(b, c);
-  struct writer w = writer_init(span_of(connack, CONNACK_MAX));
-  write_connack(s, c, *keep_alive_s, present, assign ? client_id : bytes_of(NULL, 0), &w);
+  *keep_alive_s = a.keep_alive_s;
+  if (present) {
+    connack_set_present(&a);
+  }
   s->will = will;
   s->user = user;
   *out = s;
   b->stats.clients_connected++;
-  bool pushed = control_push(s, MQTT_CONNACK, 0, 0, connack, w.pos);
+  bool pushed = control_push(s, MQTT_CONNACK, 0, 0, a.block, a.len);
   ASSERT(pushed);
   retained_resume(s);
   return MQTT_SUCCESS;

@@ -4,6 +4,7 @@
 // I1  A QoS 2 message is routed when its identifier is new and remembered until PUBREL; a repeated
 //     PUBLISH, the third copy too, is answered by PUBREC and not routed [MQTT-4.3.3-10].
 // I2  Acknowledgements are queued in the order of the packets they answer [MQTT-4.6.0-2..4].
+#include "base/utf8.h"
 #include "broker/state.h"
 
 // Topic of the PUBLISH by its alias, and the alias's upkeep [MQTT-3.3.2-7..12].
@@ -44,7 +45,14 @@ static enum mqtt_reason resolve_alias(struct session *s, const struct mqtt_publi
   return MQTT_SUCCESS;
 }
 
-static enum mqtt_reason check_publish(const struct session *s, const struct mqtt_publish *p) {
+// 3.3.2.3.2: a payload that calls itself UTF-8 is.
+static bool payload_is_what_it_says(const struct mqtt_publish *p, struct bytes packet) {
+  return !mqtt_has(&p->props, MQTT_P_PAYLOAD_FORMAT) || p->props.payload_format == 0 ||
+         utf8_data(bytes_part(packet, p->payload));
+}
+
+static enum mqtt_reason check_publish(const struct session *s, const struct mqtt_publish *p,
+                                      struct bytes packet) {
   const struct broker_limits *l = &s->b->limits;
   if (p->qos > s->qos_max) {
     return MQTT_QOS_NOT_SUPPORTED;  // [MQTT-3.2.2-11]
@@ -55,6 +63,9 @@ static enum mqtt_reason check_publish(const struct session *s, const struct mqtt
   if (mqtt_has(&p->props, MQTT_P_SUBSCRIPTION_ID)) {
     return MQTT_PROTOCOL_ERROR;  // [MQTT-3.3.4-6]
   }
+  if (p->qos == 0 && !payload_is_what_it_says(p, packet)) {
+    return MQTT_PAYLOAD_FORMAT_INVALID;  // nothing else can tell
+  }
   return MQTT_SUCCESS;
 }
 
@@ -64,6 +75,9 @@ static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publi
   struct broker *b = s->b;
   if (!access_allows(s, ACCESS_WRITE, topic)) {
     return MQTT_NOT_AUTHORIZED;
+  }
+  if (!payload_is_what_it_says(p, packet)) {
+    return MQTT_PAYLOAD_FORMAT_INVALID;
   }
   struct access_who who = session_who(s);
   u64 own =
@@ -115,7 +129,7 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   if (broker_publish_at(s) > now_ns) {
     return MQTT_MESSAGE_RATE_TOO_HIGH;
   }
-  enum mqtt_reason reason = check_publish(s, p);
+  enum mqtt_reason reason = check_publish(s, p, packet);
   struct bytes topic = bytes_part(packet, p->topic);
   if (reason == MQTT_SUCCESS && mqtt_has(&p->props, MQTT_P_TOPIC_ALIAS)) {
     reason = resolve_alias(s, p, packet, &topic);
@@ -185,18 +199,24 @@ static void inflight_remove(struct session *s, u32 index, u32 prev) {
   entry_free(b, index);
 }
 
-static void on_pubrec(struct session *s, const struct mqtt_ack *a) {
+static enum mqtt_reason on_pubrec(struct session *s, const struct mqtt_ack *a) {
   u32 prev = NONE;
   u32 index = inflight_find(s, a->packet_id, &prev);
   struct entry *e = index == NONE ? NULL : entry_at(s->b, index);
-  if (e == NULL || e->qos != 2) {
+  bool failed = a->reason >= MQTT_UNSPECIFIED_ERROR;  // the exchange ends here [MQTT-4.3.3-4]
+  if (e == NULL) {
     u8 reason = s->version == MQTT_V5 ? MQTT_PACKET_ID_NOT_FOUND : MQTT_SUCCESS;
-    (void)control_push(s, MQTT_PUBREL, a->packet_id, reason, NULL, 0);
-    return;
+    if (!failed) {
+      (void)control_push(s, MQTT_PUBREL, a->packet_id, reason, NULL, 0);
+    }
+    return MQTT_SUCCESS;
   }
-  if (a->reason >= MQTT_UNSPECIFIED_ERROR) {
+  if (e->qos != 2) {
+    return MQTT_PROTOCOL_ERROR;
+  }
+  if (failed) {
     inflight_remove(s, index, prev);
-    return;
+    return MQTT_SUCCESS;
   }
   if (e->state == ENTRY_SENT) {
     e->state = ENTRY_RELEASED;
@@ -206,6 +226,25 @@ static void on_pubrec(struct session *s, const struct mqtt_ack *a) {
     inflight_add(s, e);  // its identifier is still in use
   }
   (void)control_push(s, MQTT_PUBREL, a->packet_id, MQTT_SUCCESS, NULL, 0);  // [MQTT-4.3.3-5]
+  return MQTT_SUCCESS;
+}
+
+// PUBACK of QoS 1, PUBCOMP of QoS 2 after its PUBREL. An identifier that is not in use is not an
+// error (a repeated acknowledgement, or one of before a reconnect); one in use for something else
+// is.
+static enum mqtt_reason on_last_ack(struct session *s, enum mqtt_type type, u16 packet_id) {
+  u32 prev = NONE;
+  u32 index = inflight_find(s, packet_id, &prev);
+  if (index == NONE) {
+    return MQTT_SUCCESS;
+  }
+  const struct entry *e = entry_at(s->b, index);
+  if (e->qos != (type == MQTT_PUBACK ? 1 : 2) ||
+      e->state != (type == MQTT_PUBACK ? ENTRY_SENT : ENTRY_RELEASED)) {
+    return MQTT_PROTOCOL_ERROR;
+  }
+  inflight_remove(s, index, prev);
+  return MQTT_SUCCESS;
 }
 
 enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const struct mqtt_ack *a,
@@ -216,25 +255,19 @@ enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const str
   if ((type == MQTT_PUBREC || type == MQTT_PUBREL) && !control_room(s)) {
     return MQTT_SERVER_BUSY;
   }
-  u32 prev = NONE;
+  enum mqtt_reason reason = MQTT_SUCCESS;
   if (type == MQTT_PUBREC) {
-    on_pubrec(s, a);
+    reason = on_pubrec(s, a);
   } else if (type == MQTT_PUBREL) {
     bool known = inbound_remove(s, a->packet_id);
-    u8 reason = known || s->version == MQTT_V4 ? MQTT_SUCCESS : MQTT_PACKET_ID_NOT_FOUND;
-    (void)control_push(s, MQTT_PUBCOMP, a->packet_id, reason, NULL, 0);  // [MQTT-4.3.3-11]
+    u8 code = known || s->version != MQTT_V5 ? MQTT_SUCCESS : MQTT_PACKET_ID_NOT_FOUND;
+    (void)control_push(s, MQTT_PUBCOMP, a->packet_id, code, NULL, 0);  // [MQTT-4.3.3-11]
   } else {
     ASSERT(type == MQTT_PUBACK || type == MQTT_PUBCOMP);
-    u32 index = inflight_find(s, a->packet_id, &prev);
-    u8 state = type == MQTT_PUBACK ? ENTRY_SENT : ENTRY_RELEASED;
-    u8 qos = type == MQTT_PUBACK ? 1 : 2;
-    if (index != NONE && entry_at(s->b, index)->qos == qos &&
-        entry_at(s->b, index)->state == state) {
-      inflight_remove(s, index, prev);
-    }
+    reason = on_last_ack(s, type, a->packet_id);
   }
   session_wake(s);
-  return MQTT_SUCCESS;
+  return reason;
 }
 
 void broker_on_ping(struct session *s) {

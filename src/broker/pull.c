@@ -102,14 +102,23 @@ static void publish_segments(const struct session *s, const struct entry *e, str
   segments_add(g, bytes_of(m->data + rest_off, m->len - rest_off));
 }
 
+#define ACK_WITH_STRING 9u  // bytes beside the string
 static void ack_segments(const struct session *s, u8 type, u16 packet_id, u8 reason,
                          struct segments *g) {
-  struct writer w = writer_init(span_of(g->head, sizeof g->head));
+  struct writer w = writer_init(span_of(g->middle, sizeof g->middle));
   if (type == MQTT_PINGRESP) {
     mqtt_encode_ping(&w, MQTT_PINGRESP);
   } else {
     mqtt_encode_ack(&w, (enum mqtt_version)s->version, (enum mqtt_type)type, packet_id,
                     (enum mqtt_reason)reason, NULL);
+  }
+  if (reason >= MQTT_UNSPECIFIED_ERROR && s->version == MQTT_V5 && s->problem_info) {
+    struct bytes text = bytes_str(mqtt_reason_name((enum mqtt_reason)reason));
+    struct mqtt_prop_out list[] = {{.id = MQTT_P_REASON_STRING, .text = text}, {0}};
+    if (text.len + ACK_WITH_STRING <= s->packet_max) {  // [MQTT-3.4.2-2] and its siblings
+      w = writer_init(span_of(g->middle, sizeof g->middle));
+      mqtt_encode_ack(&w, MQTT_V5, (enum mqtt_type)type, packet_id, (enum mqtt_reason)reason, list);
+    }
   }
   ASSERT(w.err == ERR_OK);
   segments_add(g, writer_bytes(&w));

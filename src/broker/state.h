@@ -217,6 +217,8 @@ struct session {
   bool has_username;
   u8 access_set;
   bool stalled, doomed;
+  bool bridge;        // 3.1 and 3.1.1: its subscriptions are as 5.0's no local, retain as published
+  bool problem_info;  // it wants reason strings [MQTT-3.1.2-29]
 };
 static_assert(sizeof(struct session) <= 384, "budget of a session");
 

@@ -33,7 +33,8 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
     return MQTT_QUOTA_EXCEEDED;
   }
   sub->qos = MIN(e->qos, s->qos_max);
-  sub->flags = (u8)((e->no_local ? SUB_NO_LOCAL : 0) | (e->retain_as_published ? SUB_RAP : 0));
+  sub->flags = (u8)((e->no_local || s->bridge ? SUB_NO_LOCAL : 0) |
+                    (e->retain_as_published || s->bridge ? SUB_RAP : 0));
   sub->identifier = mqtt_has(&p->props, MQTT_P_SUBSCRIPTION_ID) ? p->props.subscription_id[0] : 0;
   // [MQTT-3.3.1-9] [MQTT-3.3.1-10] [MQTT-3.3.1-11]; none for shared subscriptions (4.8.2)
   bool replay = !shared && (e->retain_handling == 0 || (e->retain_handling == 1 && !existed));
@@ -86,7 +87,7 @@ static u8 *ack_block(struct session *s, enum mqtt_type type, u16 packet_id, u32 
 }
 
 static u8 wire_code(const struct session *s, u8 code) {
-  return s->version == MQTT_V4 && code >= 0x80 ? 0x80 : code;
+  return s->version != MQTT_V5 && code >= 0x80 ? 0x80 : code;
 }
 
 enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub,

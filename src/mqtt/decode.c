@@ -12,11 +12,12 @@ enum err mqtt_fixed_header(struct bytes in, struct mqtt_header *out) {
   u8 first = read_u8(&r);
   out->type = first >> 4;
   out->flags = first & 15;
-  if (r.err == ERR_OK && (out->type == MQTT_RESERVED ||
-                          (out->type != MQTT_PUBLISH && out->flags != fixed_flags[out->type]))) {
+  bool free_flags = out->type == MQTT_PUBLISH || out->type == MQTT_CONNECT;
+  if (r.err == ERR_OK &&
+      (out->type == MQTT_RESERVED || (!free_flags && out->flags != fixed_flags[out->type]))) {
     return ERR_MALFORMED;  // [MQTT-2.1.3-1]
   }
-  out->remaining_len = mqtt_read_varint(&r);
+  out->remaining_len = mqtt_read_length(&r, &out->minimal);
   out->header_len = (u8)r.pos;
   return r.err;
 }
@@ -85,15 +86,32 @@ static enum mqtt_reason read_connect_flags(struct reader *r, struct mqtt_connect
   out->will_retain = (flags & 0x20) != 0;
   out->has_password = (flags & 0x40) != 0;
   out->has_username = (flags & 0x80) != 0;
-  if ((flags & 1) != 0 || out->will_qos == 3) {  // [MQTT-3.1.2-3] [MQTT-3.1.2-12]
+  bool reserved = (flags & 1) != 0 && out->version != MQTT_V3;
+  if (reserved || out->will_qos == 3) {  // [MQTT-3.1.2-3] [MQTT-3.1.2-12]
     return MQTT_MALFORMED_PACKET;
   }
   if (!out->has_will && (out->will_qos != 0 || out->will_retain)) {  // [MQTT-3.1.2-11] [-13]
     return MQTT_MALFORMED_PACKET;
   }
-  if (out->version == MQTT_V4 && out->has_password && !out->has_username) {
+  if (out->version != MQTT_V5 && out->has_password && !out->has_username) {
     return MQTT_MALFORMED_PACKET;  // 3.1.1 [MQTT-3.1.2-22]
   }
+  return MQTT_SUCCESS;
+}
+
+// Protocol name and level, 3.1.2.1 and 3.1.2.2; 3.1's are its own.
+static enum mqtt_reason read_version(struct bytes name, u8 level, struct mqtt_connect *out) {
+  bool old = bytes_equal_str(name, "MQIsdp");
+  if (!old && !bytes_equal_str(name, "MQTT")) {  // [MQTT-3.1.2-1]
+    return MQTT_MALFORMED_PACKET;
+  }
+  out->bridge = (level & 0x80) != 0;
+  u8 plain = level & 0x7f;
+  bool known = old ? plain == MQTT_V3 : plain == MQTT_V4 || level == MQTT_V5;
+  if (!known) {  // [MQTT-3.1.2-2]
+    return MQTT_UNSUPPORTED_VERSION;
+  }
+  out->version = (enum mqtt_version)plain;
   return MQTT_SUCCESS;
 }
 
@@ -105,14 +123,10 @@ enum mqtt_reason mqtt_decode_connect(struct bytes packet, struct mqtt_connect *o
   if (r.err != ERR_OK) {
     return MQTT_MALFORMED_PACKET;
   }
-  struct bytes protocol = reader_bytes(&r, name);
-  if (!bytes_equal_str(protocol, "MQTT")) {  // [MQTT-3.1.2-1]
-    return bytes_equal_str(protocol, "MQIsdp") ? MQTT_UNSUPPORTED_VERSION : MQTT_MALFORMED_PACKET;
+  TRY_REASON(read_version(reader_bytes(&r, name), level, out));
+  if (out->version != MQTT_V3 && (packet.ptr[0] & 15) != 0) {  // [MQTT-2.1.3-1]
+    return MQTT_MALFORMED_PACKET;
   }
-  if (level != MQTT_V4 && level != MQTT_V5) {  // [MQTT-3.1.2-2]
-    return MQTT_UNSUPPORTED_VERSION;
-  }
-  out->version = (enum mqtt_version)level;
   TRY_REASON(read_connect_flags(&r, out));
   out->keep_alive_s = read_be16(&r);
   TRY_REASON(props_if_v5(out->version, &r, MQTT_IN(MQTT_CONNECT), &out->props));
@@ -142,7 +156,7 @@ enum mqtt_reason mqtt_decode_connack(enum mqtt_version v, struct bytes packet,
   if (out->session_present && out->code != 0) {  // [MQTT-3.2.2-6]
     return MQTT_PROTOCOL_ERROR;
   }
-  if (v == MQTT_V4 && out->code > 5) {
+  if (v != MQTT_V5 && out->code > 5) {
     return MQTT_MALFORMED_PACKET;
   }
   // 5.0, table 3-1.
@@ -336,7 +350,7 @@ bool mqtt_unsubscribe_entry(struct bytes packet, const struct mqtt_subscribe *s,
 
 // The codes of an answer to SUBSCRIBE (5.0, table 3-8; 3.1.1, 3.9.3) or UNSUBSCRIBE (table 3-9).
 static struct bytes answer_codes(enum mqtt_version v, u32 type) {
-  if (v == MQTT_V4) {
+  if (v != MQTT_V5) {
     return BYTES_LIT("\x00\x01\x02\x80");  // 3.1.1 [MQTT-3.9.3-2]
   }
   return type == MQTT_UNSUBACK
@@ -370,7 +384,7 @@ enum mqtt_reason mqtt_decode_suback(enum mqtt_version v, struct bytes packet,
   }
   TRY_REASON(props_if_v5(v, &r, MQTT_IN(packet.ptr[0] >> 4), &out->props));
   out->codes = read_part(&r, reader_left(&r));
-  bool unsuback_v4 = v == MQTT_V4 && packet.ptr[0] >> 4 == MQTT_UNSUBACK;
+  bool unsuback_v4 = v != MQTT_V5 && packet.ptr[0] >> 4 == MQTT_UNSUBACK;
   if (unsuback_v4 ? out->codes.len != 0 : out->codes.len == 0) {
     return MQTT_MALFORMED_PACKET;
   }

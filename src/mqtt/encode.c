@@ -104,7 +104,9 @@ static u8 connect_flags(const struct mqtt_connect_out *c) {
 
 void mqtt_encode_connect(struct writer *w, const struct mqtt_connect_out *c) {
   bool v5 = c->version == MQTT_V5;
-  u32 len = 10 + (v5 ? block_size(mqtt_props_size(c->props)) : 0) + text_size(c->client_id);
+  struct bytes name = c->version == MQTT_V3 ? BYTES_LIT("MQIsdp") : BYTES_LIT("MQTT");
+  u32 len = 4 + text_size(name) + (v5 ? block_size(mqtt_props_size(c->props)) : 0) +
+            text_size(c->client_id);
   if (c->has_will) {
     len += (v5 ? block_size(mqtt_props_size(c->will_props)) : 0) + text_size(c->will_topic) +
            text_size(c->will_payload);
@@ -112,7 +114,7 @@ void mqtt_encode_connect(struct writer *w, const struct mqtt_connect_out *c) {
   len += (c->has_username ? text_size(c->username) : 0) +
          (c->has_password ? text_size(c->password) : 0);
   write_head(w, MQTT_CONNECT << 4, len);
-  mqtt_write_utf8(w, BYTES_LIT("MQTT"));
+  mqtt_write_utf8(w, name);
   write_u8(w, (u8)c->version);
   write_u8(w, connect_flags(c));
   write_be16(w, c->keep_alive_s);
@@ -240,7 +242,7 @@ void mqtt_encode_suback(struct writer *w, enum mqtt_version v, enum mqtt_type ty
     mqtt_write_props(w, props);
   }
   for (usize i = 0; has_codes && i < codes.len; i++) {
-    write_u8(w, v == MQTT_V4 && codes.ptr[i] >= 0x80 ? 0x80 : codes.ptr[i]);
+    write_u8(w, v != MQTT_V5 && codes.ptr[i] >= 0x80 ? 0x80 : codes.ptr[i]);
   }
 }
 

@@ -4,14 +4,15 @@
 // header's), so that a decoded packet stays valid when its bytes are copied.
 //
 // I1  A decoder that returns 0 has checked every rule of the standard that concerns the packet's
-//     syntax; the broker only sees well-formed packets.
+//     syntax (but mqtt_header.minimal, which its caller looks at); the broker only sees well-formed
+//     packets.
 // I2  Every part lies inside the packet. Nothing outside the packet is read.
 // I3  A decoder's result other than 0 is the reason code to disconnect with (MQTT 5), from the
 //     packet's own kind of fault: 0x81 malformed, 0x82 protocol error, and the more precise ones.
 #pragma once
 #include "mqtt/reason.h"
 
-enum mqtt_version { MQTT_V4 = 4, MQTT_V5 = 5 };
+enum mqtt_version { MQTT_V3 = 3, MQTT_V4 = 4, MQTT_V5 = 5 };  // 3.1, 3.1.1, 5.0
 
 enum mqtt_type {
   MQTT_RESERVED = 0,
@@ -44,11 +45,12 @@ struct mqtt_header {
   u8 type;
   u8 flags;
   u8 header_len;  // 2..5
+  bool minimal;   // the length has no byte too many: 5.0 demands it [MQTT-1.5.5-1]
   u32 remaining_len;
 };
 // Reads the fixed header at the start of `in`. ERR_SHORT: more bytes needed (at most
 // MQTT_FIXED_MAX). ERR_MALFORMED: a fifth length byte, type 0, or flags that 2.1.3 reserves
-// [MQTT-2.1.3-1].
+// [MQTT-2.1.3-1]; those of CONNECT are looked at by its decoder, for 3.1 does not reserve them.
 enum err mqtt_fixed_header(struct bytes in, struct mqtt_header *out);
 
 // --- Properties (5.0, 2.2.2)
@@ -132,6 +134,7 @@ u32 mqtt_copy_props(struct bytes props, u64 without, u8 *to);
 
 struct mqtt_connect {
   enum mqtt_version version;
+  bool bridge;  // 3.1 and 3.1.1: the highest bit of the level, as bridges of mosquitto set it
   bool clean_start;
   bool has_will, will_retain;
   u8 will_qos;

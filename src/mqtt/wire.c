@@ -5,20 +5,29 @@
 
 #include "base/utf8.h"
 
-u32 mqtt_read_varint(struct reader *r) {
+u32 mqtt_read_length(struct reader *r, bool *minimal) {
   u32 value = 0;
+  *minimal = true;
   for (u32 i = 0; i < 4; i++) {
     u8 b = read_u8(r);
     value |= (u32)(b & 0x7f) << (7 * i);
     if ((b & 0x80) == 0) {
-      if (i > 0 && b == 0) {  // [MQTT-1.5.5-1]: the last byte of more than one carries no bit
-        reader_fail(r, ERR_MALFORMED);
-      }
+      *minimal = i == 0 || b != 0;  // else the last byte of more than one carries no bit
       return r->err == ERR_OK ? value : 0;
     }
   }
   reader_fail(r, ERR_MALFORMED);
   return 0;
+}
+
+u32 mqtt_read_varint(struct reader *r) {
+  bool minimal;
+  u32 value = mqtt_read_length(r, &minimal);
+  if (!minimal) {  // [MQTT-1.5.5-1]
+    reader_fail(r, ERR_MALFORMED);
+    return 0;
+  }
+  return value;
 }
 
 u32 mqtt_varint_len(u32 v) {
@@ -33,7 +42,7 @@ struct part mqtt_read_binary(struct reader *r) {
 
 struct part mqtt_read_utf8(struct reader *r) {
   struct part p = mqtt_read_binary(r);
-  if (r->err == ERR_OK && !utf8_valid(r->base + p.off, p.len)) {  // [MQTT-1.5.4-1] [MQTT-1.5.4-2]
+  if (r->err == ERR_OK && !utf8_text(r->base + p.off, p.len)) {  // [MQTT-1.5.4-1] [MQTT-1.5.4-2]
     reader_fail(r, ERR_MALFORMED);
   }
   return p;

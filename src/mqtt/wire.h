@@ -10,8 +10,11 @@
 // 1.5.5 Variable byte integer: at most four bytes, in the fewest possible [MQTT-1.5.5-1].
 // Sets ERR_MALFORMED otherwise.
 u32 mqtt_read_varint(struct reader *r);
+// The same, and one that is longer than it need be is only told of: before 5.0 it was legal.
+u32 mqtt_read_length(struct reader *r, bool *minimal);
 
-// 1.5.4 UTF-8 string: two length bytes, well-formed, no U+0000 [MQTT-1.5.4-1] [MQTT-1.5.4-2].
+// 1.5.4 UTF-8 string: two length bytes, well-formed, no U+0000 [MQTT-1.5.4-1] [MQTT-1.5.4-2], and
+// no other control characters, which a receiver may refuse; mosquitto does.
 struct part mqtt_read_utf8(struct reader *r);
 // 1.5.6 Binary data.
 struct part mqtt_read_binary(struct reader *r);

@@ -35,6 +35,7 @@ struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp) 
   list_init(&c->all);
   list_push(&s->all, &c->all);
   c->from = from;
+  c->packet_max = U16_MAX;
   c->server = s;
   c->front = front;
   if (front != NULL) {
@@ -90,6 +91,18 @@ void server_tick_soon(struct server *s) {
     s->tick_armed = true;
     wheel_arm(&s->core->wheel, s->tick_timer, s->core->now_ns + TICK_NS);
   }
+}
+
+void conn_farewell(const struct conn *c, enum mqtt_reason reason, struct mqtt_prop_out list[3]) {
+  struct bytes elsewhere = c->from->config.server_reference;
+  bool move = reason == MQTT_USE_ANOTHER_SERVER || reason == MQTT_SERVER_MOVED;
+  u32 n = 0;
+  list[n++] = (struct mqtt_prop_out){.id = MQTT_P_REASON_STRING,
+                                     .text = bytes_str(mqtt_reason_name(reason))};
+  if (move && elsewhere.len > 0) {  // 4.11
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_SERVER_REFERENCE, .text = elsewhere};
+  }
+  list[n].id = 0;
 }
 
 void conn_end(struct conn *c, enum mqtt_reason reason) {

@@ -83,10 +83,10 @@ struct conn {
   u16 keep_alive_s;
   u8 head_len;  // fixed header bytes that arrived before the rest
   u8 head[MQTT_FIXED_MAX];
-  u8 state;      // enum conn_state
-  u8 version;    // enum mqtt_version, from CONNECT
-  u8 reason;     // why CONN_ENDING
-  u8 alert;      // TLS alert to end with
+  u8 state;          // enum conn_state
+  u8 version;        // enum mqtt_version, from CONNECT
+  u8 reason;         // why CONN_ENDING
+  u8 alert;          // TLS alert to end with
   u16 packet_max;    // the client's, for our DISCONNECT
   bool tls_due : 1;  // this connection speaks TLS
   bool fin : 1;      // the peer has sent FIN
@@ -129,6 +129,10 @@ struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp);
 // Ends the connection in this turn's output stage: DISCONNECT with `reason` where the version has
 // it and a packet boundary allows, close_notify, FIN. MQTT_SUCCESS: no DISCONNECT.
 void conn_end(struct conn *c, enum mqtt_reason reason);
+// What a refusing CONNACK or a DISCONNECT says beside its reason: the reason in words, and where
+// else to go when the listener knows that.
+#define CONN_FAREWELL_MAX 384u
+void conn_farewell(const struct conn *c, enum mqtt_reason reason, struct mqtt_prop_out list[3]);
 // At once, without a word (the peer is gone). Detaches the session: its will is due.
 void conn_free(struct conn *c);
 void conn_arm(struct conn *c);  // after deadline_ns or keep_alive_s changed

@@ -15,12 +15,20 @@ static enum packet_use ended_by(struct conn *c, enum mqtt_reason reason) {
 // --- CONNECT
 
 static void refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason, struct bytes who) {
-  u8 bytes[16];
+  u8 bytes[CONN_FAREWELL_MAX];
   struct writer w = writer_init(span_of(bytes, sizeof bytes));
+  struct mqtt_prop_out list[3];
   server_log(c->server, c, mqtt_reason_name(reason), who);
-  mqtt_encode_connack(&w, v, false, reason, NULL);
+  conn_farewell(c, reason, list);
+  mqtt_encode_connack(&w, v, false, reason, list);
+  if (w.err != ERR_OK || w.pos > c->packet_max) {  // [MQTT-3.2.2-19]
+    w = writer_init(span_of(bytes, sizeof bytes));
+    mqtt_encode_connack(&w, v, false, reason, NULL);
+  }
   ASSERT(w.err == ERR_OK);
-  (void)conn_send(c, writer_bytes(&w));
+  if (w.pos <= c->packet_max) {
+    (void)conn_send(c, writer_bytes(&w));
+  }
   c->server->stats.refused++;
   conn_end(c, MQTT_SUCCESS);  // [MQTT-3.2.2-7]: nothing behind a CONNACK with an error
 }
@@ -53,24 +61,39 @@ static bool identify(const struct conn *c, const struct mqtt_connect *m, struct 
   return l->allow_anonymous;
 }
 
-static enum packet_use on_connect(struct conn *c, struct bytes packet) {
+// What the packet alone and the listener say; MQTT_SUCCESS: the client may come in.
+static enum mqtt_reason admit(const struct conn *c, const struct mqtt_header *h,
+                              const struct mqtt_connect *m) {
+  const struct listener_config *l = &c->from->config;
+  if (m->version == MQTT_V5 && !h->minimal) {
+    return MQTT_MALFORMED_PACKET;  // [MQTT-1.5.5-1]
+  }
+  if (!listener_takes_version(l, (u8)m->version)) {
+    return MQTT_UNSUPPORTED_VERSION;
+  }
+  return l->redirect;
+}
+
+static enum packet_use on_connect(struct conn *c, const struct mqtt_header *h,
+                                  struct bytes packet) {
   struct mqtt_connect m = {.version = MQTT_V4};
   struct server *s = c->server;
   if (c->state != CONN_CONNECT) {
     return ended_by(c, MQTT_PROTOCOL_ERROR);  // [MQTT-3.1.0-2]
   }
   enum mqtt_reason bad = mqtt_decode_connect(packet, &m);
-  if (bad == MQTT_SUCCESS && !listener_takes_version(&c->from->config, (u8)m.version)) {
-    refuse(c, m.version, MQTT_UNSUPPORTED_VERSION, bytes_of(NULL, 0));
-    return PACKET_USED;
-  }
-  if (bad == MQTT_UNSUPPORTED_VERSION) {  // [MQTT-3.1.2-2]
-    refuse(c, MQTT_V4, bad, bytes_of(NULL, 0));
-    return PACKET_USED;
-  }
-  if (bad != MQTT_SUCCESS) {
+  bad = bad == MQTT_SUCCESS ? admit(c, h, &m) : bad;
+  if (bad != MQTT_SUCCESS && m.version != MQTT_V5 && bad != MQTT_UNSUPPORTED_VERSION &&
+      bad != c->from->config.redirect) {
     server_log(s, c, "malformed CONNECT", bytes_str(mqtt_reason_name(bad)));
     return ended_by(c, bad);
+  }
+  if (mqtt_has(&m.props, MQTT_P_MAXIMUM_PACKET_SIZE)) {
+    c->packet_max = (u16)MIN(m.props.maximum_packet_size, U16_MAX);
+  }
+  if (bad != MQTT_SUCCESS) {  // [MQTT-3.1.2-2] [MQTT-3.1.4-1] [MQTT-3.1.4-2]
+    refuse(c, m.version, bad, bytes_of(NULL, 0));
+    return PACKET_USED;
   }
   struct broker_identity id;
   if (!identify(c, &m, packet, &id)) {
@@ -164,8 +187,11 @@ static enum packet_use on_disconnect(struct conn *c, struct bytes packet) {
 enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet) {
   ASSERT(packet.len == (usize)h->header_len + h->remaining_len);
   ASSERT(c->state == CONN_CONNECT || c->session != NULL);
+  if (!h->minimal && c->version == MQTT_V5) {
+    return ended_by(c, MQTT_MALFORMED_PACKET);  // [MQTT-1.5.5-1]
+  }
   switch (h->type) {
-  case MQTT_CONNECT: return on_connect(c, packet);
+  case MQTT_CONNECT: return on_connect(c, h, packet);
   case MQTT_PUBLISH: return on_publish(c, packet);
   case MQTT_PUBACK:
   case MQTT_PUBREC:

@@ -129,15 +129,25 @@ static bool run_input(struct core *core, void *ctx) {
   return busy;
 }
 
+static void say_goodbye(struct conn *c) {
+  u8 bytes[CONN_FAREWELL_MAX];
+  struct mqtt_prop_out list[3];
+  struct writer w = writer_init(span_of(bytes, sizeof bytes));
+  conn_farewell(c, (enum mqtt_reason)c->reason, list);
+  mqtt_encode_disconnect(&w, MQTT_V5, (enum mqtt_reason)c->reason, list);
+  if (w.err != ERR_OK || w.pos > c->packet_max) {  // [MQTT-3.14.2-3]
+    w = writer_init(span_of(bytes, sizeof bytes));
+    mqtt_encode_disconnect(&w, MQTT_V5, (enum mqtt_reason)c->reason, NULL);
+  }
+  ASSERT(w.err == ERR_OK);
+  (void)conn_send(c, writer_bytes(&w));
+}
+
 static void finish(struct conn *c) {
   if (c->tcp != NULL) {
     bool told = c->version == MQTT_V5 && c->reason != MQTT_SUCCESS && !c->mid_packet;
     if (told && (c->tls != NULL || !c->tls_due)) {
-      u8 bytes[8];
-      struct writer w = writer_init(span_of(bytes, sizeof bytes));
-      mqtt_encode_disconnect(&w, MQTT_V5, (enum mqtt_reason)c->reason, NULL);
-      ASSERT(w.err == ERR_OK);
-      (void)conn_send(c, writer_bytes(&w));
+      say_goodbye(c);
     }
     front_close(c);
     conn_send_alert(c, c->alert);
@@ -317,7 +327,9 @@ bool server_drain(struct server *s) {
   if (!s->draining) {
     s->draining = true;
     for (struct link *l = s->all.next; l != &s->all; l = l->next) {
-      conn_end(CONTAINER_OF(l, struct conn, all), MQTT_SERVER_SHUTTING_DOWN);
+      struct conn *c = CONTAINER_OF(l, struct conn, all);
+      bool elsewhere = c->from->config.server_reference.len > 0;
+      conn_end(c, elsewhere ? MQTT_USE_ANOTHER_SERVER : MQTT_SERVER_SHUTTING_DOWN);
     }
   }
   return s->stats.connections == 0;

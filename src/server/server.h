@@ -65,6 +65,7 @@ struct server_stats {
   u32 connections;
 };
 const struct server_stats *server_stats(const struct server *server);
-// Ends every connection in order (DISCONNECT 0x8b for v5, close_notify, FIN); true when all are
+// Ends every connection in order (DISCONNECT 0x8b for v5, or 0x9c with the listener's server
+// reference; close_notify, FIN); true when all are
 // gone. No connection is accepted any more.
 bool server_drain(struct server *server);

@@ -83,7 +83,7 @@ static void keep_alive_is_one_and_a_half(void **state) {
   unit_now_ns += 2 * SEC_NS;
   turns(2);
   assert_true(quiet->closed);
-  assert_int_equal(quiet->out_len, 3);
+  assert_int_equal(quiet->out_len, quiet->out[1] + 2);
   assert_int_equal(quiet->out[0], 0xe0);
   assert_int_equal(quiet->out[2], MQTT_KEEP_ALIVE_TIMEOUT);
   drop_conn(quiet);
@@ -214,6 +214,84 @@ static void a_client_is_read_at_its_rate(void **state) {
   drop_conn(c);
 }
 
+static bool has_text(const struct tcp_conn *c, const char *text) {
+  usize n = strlen(text);
+  for (u32 i = 0; i + n <= c->out_len; i++) {
+    if (memcmp(c->out + i, text, n) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
+static void a_listener_sends_elsewhere_and_chooses_versions(void **state) {
+  (void)state;
+  struct server_listener *l = listener;
+  l->config.redirect = MQTT_SERVER_MOVED;
+  l->config.server_reference = BYTES_LIT("there:8883");
+  struct tcp_conn *c = open_conn();
+  feed(c, stream, CONNECT_LEN);
+  turns(3);
+  assert_true(c->closed);
+  assert_int_equal(c->out[0], 0x20);
+  assert_int_equal(c->out[3], MQTT_SERVER_MOVED);
+  assert_true(has_text(c, "there:8883") && has_text(c, "server moved"));
+  drop_conn(c);
+  u8 narrow[CONNECT_LEN + 5];  // the same with maximum packet size 20: neither text fits
+  memcpy(narrow, stream, CONNECT_LEN);
+  memcpy(narrow + 12, "\x05\x27\0\0\0\x14\0\x01t", 9);
+  narrow[1] = 19;
+  c = open_conn();
+  feed(c, narrow, sizeof narrow);
+  turns(3);
+  assert_true(c->closed);
+  assert_int_equal(c->out_len, 5);
+  assert_int_equal(c->out[3], MQTT_SERVER_MOVED);
+  drop_conn(c);
+  narrow[17] = 4;  // nor does any CONNACK
+  c = open_conn();
+  feed(c, narrow, sizeof narrow);
+  turns(3);
+  assert_true(c->closed);
+  assert_int_equal(c->out_len, 0);
+  drop_conn(c);
+  l->config.redirect = MQTT_SUCCESS;
+  l->config.server_reference = bytes_of(NULL, 0);
+  l->config.versions = 1 << MQTT_V4;
+  c = open_conn();
+  feed(c, stream, CONNECT_LEN);
+  turns(3);
+  assert_true(c->closed);
+  assert_int_equal(c->out[3], MQTT_UNSUPPORTED_VERSION);
+  l->config.versions = 0;
+  drop_conn(c);
+}
+
+static void a_length_too_long_is_malformed_in_5_only(void **state) {
+  (void)state;
+  for (u8 v = 4; v <= 5; v++) {
+    u8 hello[CONNECT_LEN];
+    memcpy(hello, stream, sizeof hello);
+    hello[8] = v;
+    struct tcp_conn *c = open_conn();
+    if (v == 4) {  // without the property length
+      hello[1] = 13;
+      hello[12] = 0;
+      hello[13] = 1;
+      hello[14] = 't';
+    }
+    feed(c, hello, v == 4 ? sizeof hello - 1 : sizeof hello);
+    turns(2);
+    assert_int_equal(c->out[0], 0x20);
+    c->out_len = 0;
+    feed(c, (const u8 *)"\xc0\x80\0", 3);
+    turns(2);
+    assert_int_equal(c->closed, v == 5);
+    assert_int_equal(c->out[0], v == 5 ? 0xe0 : 0xd0);
+    drop_conn(c);
+  }
+}
+
 static void a_listener_accepts_at_its_rate(void **state) {
   (void)state;
   struct server_listener *l = listener;
@@ -262,6 +340,8 @@ int main(void) {
       cmocka_unit_test(disconnect_stands_between_packets_only),
       cmocka_unit_test(a_reset_with_disconnect_before_it_is_a_goodbye),
       cmocka_unit_test(a_client_is_read_at_its_rate),
+      cmocka_unit_test(a_listener_sends_elsewhere_and_chooses_versions),
+      cmocka_unit_test(a_length_too_long_is_malformed_in_5_only),
       cmocka_unit_test(a_listener_accepts_at_its_rate),
       cmocka_unit_test(draining_ends_everybody),
   };

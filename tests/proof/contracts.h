@@ -19,6 +19,11 @@ __CPROVER_requires(len <= OVER || __CPROVER_r_ok(b, len - OVER))
 __CPROVER_assigns()
 __CPROVER_ensures(__CPROVER_return_value == 0 || __CPROVER_return_value == 1);
 
+bool utf8_text(const u8 *b, u32 len)
+__CPROVER_requires(len <= OVER || __CPROVER_r_ok(b, len - OVER))
+__CPROVER_assigns()
+__CPROVER_ensures(__CPROVER_return_value == 0 || __CPROVER_return_value == 1);
+
 bool topic_name_valid(struct bytes name)
 __CPROVER_requires(name.len <= OVER || __CPROVER_r_ok(name.ptr, name.len - OVER))
 __CPROVER_assigns()

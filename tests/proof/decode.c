@@ -8,7 +8,7 @@ static bool inside(struct bytes packet, struct part p) {
 }
 
 static enum mqtt_version any_version(void) {
-  return nondet_bool() ? MQTT_V5 : MQTT_V4;
+  return nondet_bool() ? MQTT_V5 : nondet_bool() ? MQTT_V4 : MQTT_V3;
 }
 
 #define INSIDE(p) __CPROVER_assert(inside(packet, (p)), "part inside the packet")
@@ -22,7 +22,7 @@ void proof_connect(void) {
     INSIDE(c.will_payload);
     INSIDE(c.username);
     INSIDE(c.password);
-    __CPROVER_assert(c.version == MQTT_V4 || c.version == MQTT_V5, "a version");
+    __CPROVER_assert(c.version >= MQTT_V3 && c.version <= MQTT_V5, "a version");
     __CPROVER_assert(c.will_qos <= 2, "[MQTT-3.1.2-12]");
     __CPROVER_assert(c.has_will || (c.will_qos == 0 && !c.will_retain), "[MQTT-3.1.2-11]");
     __CPROVER_assert(c.version == MQTT_V5 || c.has_username || !c.has_password, "[MQTT-3.1.2-22]");

@@ -15,7 +15,7 @@ void proof_fixed_header(void) {
     __CPROVER_assert(h.remaining_len <= MQTT_REMAINING_MAX, "in range");
     __CPROVER_assert(h.type >= 1 && h.type <= 15, "a type");
     __CPROVER_assert(
-        h.type == MQTT_PUBLISH || h.flags == (h.type == 6 || h.type == 8 || h.type == 10 ? 2 : 0),
+        h.type == MQTT_PUBLISH || h.type == MQTT_CONNECT || h.flags == (h.type == 6 || h.type == 8 || h.type == 10 ? 2 : 0),
         "reserved flags [MQTT-2.1.3-1]");
     PROOF_REACHED();
   }

@@ -9,3 +9,8 @@ void proof_utf8(void) {
   struct bytes b = any_bytes(PROOF_MAX);
   (void)utf8_valid(b.ptr, (u32)b.len + OVER);
 }
+
+void proof_utf8_text(void) {
+  struct bytes b = any_bytes(PROOF_MAX);
+  (void)utf8_text(b.ptr, (u32)b.len + OVER);
+}

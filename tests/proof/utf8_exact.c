@@ -26,6 +26,34 @@ static u32 decode(const u8 *b, u32 left, u32 *n) {
   return value < least || value > 0x10ffff || surrogate ? U32_MAX : value;
 }
 
+// The same without control characters.
+static bool is_control(u32 value) {
+  return value < 0x20 || (value >= 0x7f && value <= 0x9f);
+}
+
+void proof_utf8_text_exact(void) {
+  u8 b[LENGTH];
+  for (u32 i = 0; i < LENGTH; i++) {
+    b[i] = nondet_u8();
+  }
+  u32 len = nondet_u32();
+  __CPROVER_assume(len <= LENGTH);
+  bool want = true;
+  u32 pos = 0;
+  for (u32 turn = 0; turn < LENGTH; turn++) {
+    if (pos < len && want) {
+      u32 n;
+      u32 value = decode(b + pos, len - pos, &n);
+      want = value != U32_MAX && !is_control(value);
+      pos += n;
+    }
+  }
+#ifdef NEGATIVE
+  want = want && len < LENGTH;
+#endif
+  __CPROVER_assert(utf8_text(b, len) == want, "accepts exactly UTF-8 without controls");
+}
+
 void proof_utf8_exact(void) {
   u8 b[LENGTH];
   for (u32 i = 0; i < LENGTH; i++) {

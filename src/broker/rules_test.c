@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proves: what must end a connection does and what must not does not; reason strings, payload
+// format, the CONNACK's size, MQTT 3.1 and bridges.
+#pragma GCC diagnostic ignored "-Wunused-function"
+#include "broker/broker_test_support.h"
+
+#include <cmocka.h>
+
+static struct world w;
+static struct client a, b, c;
+static const enum mqtt_version versions[] = {MQTT_V4, MQTT_V5};
+
+static int setup(void **state) {
+  (void)state;
+  world_open(&w);
+  client_init(&a, &w, MQTT_V5);
+  client_init(&b, &w, MQTT_V5);
+  client_init(&c, &w, MQTT_V5);
+  return 0;
+}
+static int teardown(void **state) {
+  (void)state;
+  client_free(&a);
+  client_free(&b);
+  client_free(&c);
+  world_close(&w);
+  return 0;
+}
+
+static void acknowledgements_of_another_kind(void **state) {
+  (void)state;
+  static const struct {
+    u8 qos;
+    enum mqtt_type first, then;  // then: 0 = first is wrong
+  } rows[] = {{1, MQTT_PUBREC, 0},
+              {1, MQTT_PUBCOMP, 0},
+              {2, MQTT_PUBACK, 0},
+              {2, MQTT_PUBCOMP, 0},
+              {2, MQTT_PUBREC, MQTT_PUBACK}};
+  for (u32 i = 0; i < ARRAY_COUNT(rows) * 2; i++) {
+    a.version = versions[i % 2];
+    CHECK(client_connect(&a, "a", true, 0));
+    subscribe_ok(&a, "t", 2);
+    CHECK(client_publish(&a, "t", "x", rows[i / 2].qos, false, 9) == MQTT_SUCCESS);
+    struct bytes p;
+    struct mqtt_publish m;
+    while (next_type(&a, &p) != MQTT_PUBLISH) {
+    }
+    CHECK(mqtt_decode_publish(a.version, p, &m) == MQTT_SUCCESS);
+    enum mqtt_reason r = client_ack(&a, rows[i / 2].first, m.packet_id, 0);
+    CHECK(r == (rows[i / 2].then != 0 ? MQTT_SUCCESS : MQTT_PROTOCOL_ERROR));
+    if (rows[i / 2].then != 0) {
+      CHECK(client_ack(&a, rows[i / 2].then, m.packet_id, 0) == MQTT_PROTOCOL_ERROR);
+    }
+    CHECK(a.s == NULL);
+    broker_check(w.b);
+  }
+}
+
+static void unknown_identifiers_are_no_error(void **state) {
+  (void)state;
+  CHECK(client_connect(&a, "a", true, 0));
+  client_ack(&a, MQTT_PUBACK, 77, 0);
+  client_ack(&a, MQTT_PUBCOMP, 77, 0);
+  expect_none(&a);
+  client_ack(&a, MQTT_PUBREC, 77, MQTT_QUOTA_EXCEEDED);
+  expect_none(&a);  // [MQTT-4.3.3-4]: PUBREL only after a success
+  client_ack(&a, MQTT_PUBREC, 77, 0);
+  expect_ack(&a, MQTT_PUBREL, 77, MQTT_PACKET_ID_NOT_FOUND);
+  client_ack(&a, MQTT_PUBREL, 77, 0);
+  expect_ack(&a, MQTT_PUBCOMP, 77, MQTT_PACKET_ID_NOT_FOUND);
+}
+
+// The reason string of the next acknowledgement; empty when it has none.
+static struct bytes next_string(struct client *k) {
+  struct bytes p;
+  struct mqtt_ack ack;
+  CHECK(next_type(k, &p) != 0);
+  CHECK(mqtt_decode_ack(MQTT_V5, p, &ack) == MQTT_SUCCESS);
+  return mqtt_has(&ack.props, MQTT_P_REASON_STRING) ? bytes_part(p, ack.props.reason_string)
+                                                    : bytes_of(NULL, 0);
+}
+static void reason_strings(void **state) {  // [MQTT-3.1.2-29] [MQTT-3.4.2-2]
+  (void)state;
+  for (u32 i = 0; i < 3; i++) {
+    struct mqtt_prop_out p[] = {{.id = MQTT_P_REQUEST_PROBLEM, .number = i == 1 ? 0 : 1},
+                                {.id = MQTT_P_MAXIMUM_PACKET_SIZE, .number = i == 2 ? 35 : 36},
+                                {0}};
+    struct mqtt_connect_out o = {
+        .version = MQTT_V5, .clean_start = true, .client_id = BYTES_LIT("a"), .props = p};
+    CHECK(client_connect_with(&a, &o));
+    client_ack(&a, MQTT_PUBREL, 1, 0);  // 9 + 27 bytes
+    struct bytes text = next_string(&a);
+    CHECK(bytes_equal_str(text, i == 0 ? "packet identifier not found" : ""));
+    client_detach(&a);
+  }
+}
+
+static enum mqtt_reason publish_text(struct client *k, u8 qos, struct bytes payload) {
+  struct mqtt_prop_out p[] = {{.id = MQTT_P_PAYLOAD_FORMAT, .number = 1}, {0}};
+  struct mqtt_publish_out o = {.qos = qos,
+                               .packet_id = qos > 0 ? 5 : 0,
+                               .topic = BYTES_LIT("t"),
+                               .props = p,
+                               .payload_len = (u32)payload.len};
+  return client_publish_with(k, &o, payload);
+}
+static void payload_format(void **state) {
+  (void)state;
+  CHECK(client_connect(&a, "a", true, 0));
+  CHECK(client_connect(&b, "b", true, 0));
+  subscribe_ok(&b, "t", 0);
+  CHECK(publish_text(&a, 0, BYTES_LIT("a\0b\n\xc3\xa9")) == MQTT_SUCCESS);
+  struct bytes p;
+  CHECK(next_type(&b, &p) == MQTT_PUBLISH);
+  CHECK(publish_text(&a, 1, BYTES_LIT("\xff")) == MQTT_SUCCESS);
+  expect_ack(&a, MQTT_PUBACK, 5, MQTT_PAYLOAD_FORMAT_INVALID);
+  CHECK(publish_text(&a, 2, BYTES_LIT("\xc3")) == MQTT_SUCCESS);
+  expect_ack(&a, MQTT_PUBREC, 5, MQTT_PAYLOAD_FORMAT_INVALID);
+  CHECK(session_find(w.b, BYTES_LIT("a"))->inbound_count == 0);
+  expect_none(&b);
+  CHECK(publish_text(&a, 0, BYTES_LIT("\xff")) == MQTT_PAYLOAD_FORMAT_INVALID);
+  struct mqtt_prop_out will[] = {{.id = MQTT_P_PAYLOAD_FORMAT, .number = 1}, {0}};
+  struct mqtt_connect_out o = {.version = MQTT_V5,
+                               .clean_start = true,
+                               .client_id = BYTES_LIT("a"),
+                               .has_will = true,
+                               .will_topic = BYTES_LIT("t"),
+                               .will_payload = BYTES_LIT("\xff"),
+                               .will_props = will};
+  CHECK(!client_connect_with(&a, &o));
+  CHECK(a.reason == MQTT_PAYLOAD_FORMAT_INVALID);
+}
+
+static void connack_fits_the_client(void **state) {  // [MQTT-3.1.2-24]
+  (void)state;
+  struct mqtt_prop_out p[] = {{.id = MQTT_P_MAXIMUM_PACKET_SIZE, .number = 1},
+                              {.id = MQTT_P_REQUEST_RESPONSE, .number = 1},
+                              {0}};
+  struct mqtt_connect_out o = {.version = MQTT_V5, .clean_start = true, .props = p};
+  w.b->limits.response_information = BYTES_LIT("answers/");
+  w.b->limits.client_id_prefix = BYTES_LIT("box-");
+  u32 least = 0;
+  for (u32 most = 2; most < 120 && least == 0; most++) {
+    p[0].number = most;
+    if (client_connect_with(&a, &o)) {
+      least = most;
+    } else {
+      CHECK(a.reason == MQTT_PACKET_TOO_LARGE);
+      CHECK(broker_stats(w.b)->clients_total == 0);
+    }
+  }
+  CHECK(least > 40);
+  CHECK(a.rx_len == least);
+  struct bytes packet = bytes_of(a.rx, a.rx_len);
+  struct bytes id = bytes_part(packet, a.connack.props.assigned_client_id);
+  CHECK(id.len == 20);
+  CHECK(bytes_starts_with(id, BYTES_LIT("box-")));
+  CHECK(bytes_equal_str(bytes_part(packet, a.connack.props.response_information), "answers/"));
+  p[1].number = 0;
+  CHECK(client_connect_with(&b, &o));
+  CHECK(!mqtt_has(&b.connack.props, MQTT_P_RESPONSE_INFORMATION));  // [MQTT-3.1.2-28]
+  w.b->limits.allow_empty_client_id = false;
+  CHECK(!client_connect_with(&c, &o));
+  CHECK(c.reason == MQTT_CLIENT_ID_NOT_VALID);
+}
+
+static void version_3_1_and_bridges(void **state) {
+  (void)state;
+  a.version = MQTT_V3;
+  CHECK(!client_connect(&a, "", true, 0));
+  CHECK(a.reason == MQTT_CLIENT_ID_NOT_VALID);
+  CHECK(client_connect(&a, "old", true, 0));
+  subscribe_ok(&a, "t", 1);
+  CHECK(client_publish(&a, "t", "x", 1, false, 1) == MQTT_SUCCESS);
+  expect_ack(&a, MQTT_PUBACK, 1, 0);
+  expect_publish(&a, "t", "x", 1, false, NULL);
+  client_unsubscribe(&a, "t", 2);
+  expect_suback(&a, MQTT_UNSUBACK, 0);
+  client_detach(&a);
+  session_find(w.b, BYTES_LIT("old"));
+  b.version = MQTT_V4;
+  CHECK(client_connect(&b, "bridge", true, 0));
+  b.s->bridge = true;  // as the level's highest bit says; the decoder's test has it
+  subscribe_ok(&b, "t", 1);
+  CHECK(client_connect(&c, "c", true, 0));
+  client_publish(&b, "t", "own", 0, false, 0);
+  client_publish(&c, "t", "kept", 0, true, 0);
+  expect_publish(&b, "t", "kept", 0, true, NULL);  // not its own, and retained as published
+  expect_none(&b);
+}
+
+#define ONE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      ONE(acknowledgements_of_another_kind),
+      ONE(unknown_identifiers_are_no_error),
+      ONE(reason_strings),
+      ONE(payload_format),
+      ONE(connack_fits_the_client),
+      ONE(version_3_1_and_bridges),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
