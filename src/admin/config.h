@@ -96,6 +96,7 @@ struct config {
   u32 listener_count;
   struct config_network network[CONFIG_NETWORKS_MAX];
   u32 network_count;                // 0 = DHCP on every NIC
+  bool network_wrong;               // a network line has an error: none of them is to be used
   struct config_security security;  // of all listeners, unless per_listener_settings
   bool per_listener_settings;
   struct config_bridge bridge[CONFIG_BRIDGES_MAX];

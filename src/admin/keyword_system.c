@@ -24,13 +24,12 @@ static bool parse_mac(struct bytes text, u8 mac[6]) {
 }
 
 // network dhcp|ADDRESS/PREFIX [gateway G] [mac M]
-static void on_network(struct parser *p, void *field) {
+static bool take_network(struct parser *p) {
   struct config *c = p->config;
   struct config_network n = {0};
   struct bytes rest = value_of(p);
   struct bytes first = next_word(&rest);
   char buf[64];
-  (void)field;
   usize slash = bytes_find(first, '/');
   u64 prefix = 0;
   n.dhcp = bytes_equal_str(first, "dhcp");
@@ -38,7 +37,7 @@ static void on_network(struct parser *p, void *field) {
                   bytes_to_u64(bytes_skip(first, slash + 1), 32, &prefix) != ERR_OK)) {
     problem(p, CONFIG_ERROR, "network wants dhcp or ADDRESS/PREFIX (as 192.0.2.10/24), not \"%s\"",
             shown(first, buf));
-    return;
+    return false;
   }
   n.prefix_len = (u8)prefix;
   for (struct bytes word = next_word(&rest); word.len > 0; word = next_word(&rest)) {
@@ -53,13 +52,19 @@ static void on_network(struct parser *p, void *field) {
     problem(p, CONFIG_ERROR,
             "network wants `gateway ADDRESS` or `mac 52:54:00:12:34:56`, not \"%s\"",
             shown(word, buf));
-    return;
+    return false;
   }
   if (c->network_count == CONFIG_NETWORKS_MAX) {
     problem(p, CONFIG_ERROR, "more than %u network lines", CONFIG_NETWORKS_MAX);
-    return;
+    return false;
   }
   c->network[c->network_count++] = n;
+  return true;
+}
+
+static void on_network(struct parser *p, void *field) {
+  (void)field;
+  p->config->network_wrong = !take_network(p) || p->config->network_wrong;
 }
 
 // include_dir DIR: config.c reads its files before the next line of this one.

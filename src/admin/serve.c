@@ -56,6 +56,11 @@ static enum serve_found parse(u32 k) {
   return SERVE_GOOD;
 }
 
+// Errors elsewhere do not cost the machine its address: whoever looks after it can reach it.
+static bool network_only(const struct config *c) {
+  return !read.any && c->network_count > 0 && !c->network_wrong;
+}
+
 const struct config *serve_config(struct carve *carve) {
   if (!source_find(carve, &read.source[0])) {
     say("no configuration: urMQTT answers ping and nothing else.");
@@ -69,7 +74,9 @@ const struct config *serve_config(struct carve *carve) {
   }
   read.any = parse(0) == SERVE_GOOD;
   if (!read.any) {
-    say("urMQTT answers ping and nothing else.");
+    struct config *c = &read.config[0];
+    say("urMQTT answers ping and nothing else%s.",
+        network_only(c) ? ", at the address of its network lines, which are good" : "");
   }
   return serve_current();
 }
@@ -287,6 +294,7 @@ static const struct config_network *network_of(const struct config *c, u32 nic) 
 }
 
 void serve_addresses(struct core *core, const struct config *c) {
+  c = c == NULL && network_only(&read.config[0]) ? &read.config[0] : c;
   for (u32 i = 0; i < plat_nic_count(); i++) {
     const struct config_network *n = c != NULL ? network_of(c, i) : NULL;
     struct net_if_config config = {.dhcp = true};

@@ -39,7 +39,8 @@ OWNED struct tls_context *serve_context(const struct config_listener *l);
 struct listener_config serve_listener_config(const struct config_listener *l);
 // The ceilings that may change while serving.
 void serve_relimit(struct core *core, const struct config *c);
-// Addresses of every NIC: as configured, or by DHCP (also without a configuration).
+// Addresses of every NIC: as configured, or by DHCP (also without a configuration). One that was
+// refused for other errors still says the addresses.
 void serve_addresses(struct core *core, const struct config *c);
 // Says on the console when an address or the link comes or goes. A stage of the loop.
 bool serve_watch(struct core *core, void *unused);

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The hosted program as such: options and exit codes, a clean stop, life without a configuration, too little memory."""
 import os
+import socket
 import subprocess
 
 import pytest
@@ -50,8 +51,24 @@ def test_without_a_configuration_it_says_what_is_missing(start):
     b.wait("urmqtt-stamp")
     b.wait("CIDATA")
     assert b.stop() == 0
-    b = start(config="listener 1883\nnetwork 10.9.0.2/24\nbridge_everything yes\n", ready="nothing of it is used")
+
+
+def test_errors_elsewhere_leave_the_address(start):
+    """A configuration with an error serves nothing, but the machine is at the address its good network lines give."""
+    b = start(config="listener 1883\nnetwork 10.9.0.2/24\nbridge_everything yes\n", ready="network 0: 10.9.0.2/24")
     b.wait("urmqtt.conf:3: error")
+    b.wait("answers ping and nothing else, at the address")
+    assert ping()
+    with pytest.raises(OSError):
+        socket.create_connection((lab.BROKER, 1883), 2).close()
+    assert b.stop() == 0
+
+
+def test_a_wrong_network_line_gives_no_address(start):
+    b = start(config="listener 1883\nallow_anonymous true\nnetwork 10.9.0.2/24\nnetwork 10.9.0.3/99\n",
+              ready="answers ping and nothing else\\.")
+    b.wait("urmqtt.conf:4: error")
+    assert not ping(2)
     assert b.stop() == 0
 
 
