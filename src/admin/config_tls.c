@@ -8,7 +8,7 @@ static struct bytes name_of(const struct config_listener *l, enum tls_input inpu
   switch (input) {
   case TLS_INPUT_CERTIFICATE: return l->certfile.name;
   case TLS_INPUT_KEY: return l->keyfile.name;
-  case TLS_INPUT_CA: return l->cafile.name;
+  case TLS_INPUT_CA: return l->cafile.data.len > 0 ? l->cafile.name : l->capath.name;
   case TLS_INPUT_CRL: return l->crlfile.name;
   case TLS_INPUT_NONE: break;
   }
@@ -41,6 +41,8 @@ enum err config_check_tls(const struct config *config, u64 now_s, struct config_
     struct tls_config t = {.certificate = l->certfile.data,
                            .key = l->keyfile.data,
                            .ca = l->cafile.data,
+                           .more_ca = l->capath.data,
+                           .more_ca_count = l->capath.count,
                            .crl = l->crlfile.data,
                            .require_certificate = l->require_certificate};
     struct tls_problem problem = {0};

@@ -139,6 +139,9 @@ void serve_limits(const struct config *c, struct limits *l) {
   b->session_inflight_bytes_max = c->max_inflight_bytes;
   b->session_queued_bytes_max = c->max_queued_bytes;
   b->topic_alias_max_out = (u16)alias_out;
+  b->payload_size_max = c->message_size_limit;
+  b->clients_max = c->global_max_clients;
+  b->retained_expiry_s = (u32)MIN((u64)c->retain_expiry_interval_min * 60, (u64)U32_MAX);
   b->queue_qos0 = c->queue_qos0_messages;
   b->upgrade_outgoing_qos = c->upgrade_outgoing_qos;
   b->client_id_prefix = c->auto_id_prefix.len > 0 ? c->auto_id_prefix : BYTES_LIT("auto-");
@@ -206,6 +209,8 @@ struct tls_context *serve_context(const struct config_listener *l) {
   struct tls_config t = {.certificate = l->certfile.data,
                          .key = l->keyfile.data,
                          .ca = l->cafile.data,
+                         .more_ca = l->capath.data,
+                         .more_ca_count = l->capath.count,
                          .crl = l->crlfile.data,
                          .require_certificate = l->require_certificate,
                          .tickets = true,
@@ -235,7 +240,8 @@ struct listener_config serve_listener_config(const struct config_listener *l) {
                                    .websockets = l->websockets,
                                    .origin_count = l->origin_count,
                                    .proxy = l->proxy,
-                                   .proxy_needs_tls = l->proxy_needs_tls};
+                                   .proxy_needs_tls = l->proxy_needs_tls,
+                                   .ignore_client_dates = l->disable_client_cert_date_checks};
   static_assert(sizeof config.origins == sizeof l->origin, "one list");
   memcpy(config.origins, l->origin, sizeof config.origins);
   return config;

@@ -64,6 +64,8 @@ static const struct item items[] = {
     BROKER("publish/messages/dropped", publish_dropped),
     BROKER("publish/messages/received", publish_received),
     BROKER("publish/messages/sent", publish_sent),
+    BROKER("publish/bytes/received", publish_bytes_received),
+    BROKER("publish/bytes/sent", publish_bytes_sent),
     BROKER("packet/out/count", queued),
     BROKER("packet/out/bytes", queued_bytes),
     SERVER("connections/socket/count", connections),

@@ -179,6 +179,9 @@ void broker_change_limits(struct broker *b, const struct broker_limits *l) {
   to->session_message_rate = l->session_message_rate;
   to->session_byte_rate = l->session_byte_rate;
   to->packet_size_max = l->packet_size_max;
+  to->payload_size_max = l->payload_size_max;
+  to->clients_max = l->clients_max;
+  to->retained_expiry_s = l->retained_expiry_s;
   to->keep_alive_max = l->keep_alive_max;
   to->v4_expiry_s = l->v4_expiry_s;
   to->retain_available = l->retain_available;

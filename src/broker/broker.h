@@ -66,8 +66,11 @@ struct broker_limits {
   u32 session_message_rate;             // PUBLISHes a second a client is read for; 0 = any
   u32 session_byte_rate;                // and their bytes a second; 0 = any
 
-  u32 packet_size_max;      // 2 000 000
-  u16 topic_alias_max;      // a client may use in what it sends: 10
+  u32 packet_size_max;    // 2 000 000
+  u32 payload_size_max;   // mosquitto: message_size_limit; a larger PUBLISH is not forwarded (0x97)
+  u32 clients_max;        // mosquitto: global_max_clients, sessions of who is away included
+  u32 retained_expiry_s;  // mosquitto: retain_expiry_interval; 0 = never
+  u16 topic_alias_max;    // a client may use in what it sends: 10
   u16 topic_alias_max_out;  // we use in what we send; mosquitto: max_topic_alias_broker, 10
   u16 keep_alive_max;       // 0 = none
   u32 v4_expiry_s;          // persistent_client_expiration of 3.1.1; U32_MAX = never
@@ -167,7 +170,8 @@ struct broker_stats {  // names follow $SYS/broker/...
   u64 message_bytes_stored, retained_bytes;
   u32 queued, inflight;  // entries of all sessions (and shared groups), now
   u64 queued_bytes, inflight_bytes;
-  u64 dropped[BROKER_DROPPED_COUNT];  // publish_dropped by reason
+  u64 dropped[BROKER_DROPPED_COUNT];               // publish_dropped by reason
+  u64 publish_bytes_received, publish_bytes_sent;  // payloads
 };
 const struct broker_stats *broker_stats(const struct broker *b);
 struct bytes session_client_id(const struct session *s);

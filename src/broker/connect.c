@@ -182,6 +182,9 @@ static struct session *session_for(struct broker *b, const struct mqtt_connect *
     session_end(s, now_ns);
     s = NULL;
   }
+  if (s == NULL && b->limits.clients_max != 0 && b->stats.clients_total >= b->limits.clients_max) {
+    return NULL;
+  }
   if (s == NULL) {
     return session_new(b, names, (u32)id.len);
   }

@@ -79,6 +79,10 @@ static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publi
   if (!payload_is_what_it_says(p, packet)) {
     return MQTT_PAYLOAD_FORMAT_INVALID;
   }
+  if (b->limits.payload_size_max != 0 && p->payload.len > b->limits.payload_size_max) {
+    // As mosquitto: acknowledged, not forwarded; 0x95 is no reason of a PUBACK, so 0x97.
+    return s->version == MQTT_V5 ? MQTT_QUOTA_EXCEEDED : MQTT_NOT_AUTHORIZED;
+  }
   struct access_who who = session_who(s);
   u64 own =
       1ull << MQTT_P_MESSAGE_EXPIRY | 1ull << MQTT_P_TOPIC_ALIAS | 1ull << MQTT_P_SUBSCRIPTION_ID;
@@ -166,6 +170,7 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   }
   b->stats.messages_received++;
   b->stats.publish_received++;
+  b->stats.publish_bytes_received += p->payload.len;
   b->stats.bytes_received += packet.len;
   rate_count(s, (u32)packet.len, now_ns);
   if (p->qos == 0) {

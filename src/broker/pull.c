@@ -214,7 +214,10 @@ static void pull_stream(struct session *s, struct span out, u32 *pos) {
   }
   u32 index = s->stream;
   s->stream = NONE;
-  b->stats.publish_sent += e->state == ENTRY_RELEASED ? 0 : 1;
+  if (e->state != ENTRY_RELEASED) {
+    b->stats.publish_sent++;
+    b->stats.publish_bytes_sent += message_payload_len(e->message);
+  }
   if (e->qos == 0) {
     entry_free(b, index);
     return;

@@ -134,6 +134,9 @@ bool retained_set(struct broker *b, struct message *m) {
     message_unref(b, n->message);
   }
   n->message = message_ref(m);
+  n->expires_ns = b->limits.retained_expiry_s == 0
+                      ? NEVER_NS
+                      : b->core->now_ns + b->limits.retained_expiry_s * NS;
   b->stats.retained_bytes += m->len - old_len;
   return true;
 }
@@ -147,7 +150,7 @@ void retained_delete(struct broker *b, struct bytes topic) {
 
 static void replay_push(struct broker *b, u32 i, struct sub *sub, u64 now_ns) {
   struct message *m = rnode_at(b, i)->message;
-  if (message_expired(m, now_ns)) {
+  if (message_expired(m, now_ns) || rnode_at(b, i)->expires_ns <= now_ns) {
     rnode_clear(b, i);
     return;
   }

@@ -117,6 +117,7 @@ struct share {
 struct rnode {
   struct level_text text;
   struct message *message;  // NULL = an inner node
+  u64 expires_ns;           // of retained_expiry_s; NEVER_NS = never
   u32 hash_next;
   u32 parent;
   u32 child, next, prev;  // first child, siblings

@@ -116,8 +116,8 @@ struct server {
   u32 log_left, log_suppressed;
 };
 
-// What is known of the time, for tls.
-struct tls_time server_time(void);
+// What is known of the time, for tls; nothing where the listener ignores dates.
+struct tls_time server_time(const struct listener_config *l);
 // Whether this connection may be there by its listener's configuration of now (server.c).
 bool conn_allowed(const struct conn *c);
 static inline bool listener_takes_version(const struct listener_config *l, u8 version) {

@@ -31,7 +31,7 @@ static bool take_heavy(struct conn *c) {
   c->name = pool_take(&s->names);
   c->deadline_ns = MIN(c->deadline_ns, s->core->now_ns + HEAVY_TIMEOUT_NS);
   conn_arm(c);
-  struct tls_time now = server_time();
+  struct tls_time now = server_time(&c->from->config);
   c->heavy->generation = s->generation;
   c->heavy->handshake = tls_handshake_begin(c->from->config.tls,
                                             span_of(c->heavy->arena, sizeof c->heavy->arena), &now);

@@ -280,11 +280,12 @@ enum err server_relisten(struct server *s, const struct listener_config *config)
   return ERR_NOT_FOUND;
 }
 
-struct tls_time server_time(void) {
+struct tls_time server_time(const struct listener_config *l) {
   struct plat_wall wall = plat_wall();
+  bool judged = !l->ignore_client_dates;
   return (struct tls_time){.unix_s = wall.unix_ns / SEC_NS,
-                           .lower_unix_s = wall.lower_unix_ns / SEC_NS,
-                           .trusted = wall.quality >= CLOCK_RTC};
+                           .lower_unix_s = judged ? wall.lower_unix_ns / SEC_NS : 0,
+                           .trusted = judged && wall.quality >= CLOCK_RTC};
 }
 
 bool conn_allowed(const struct conn *c) {
@@ -296,7 +297,7 @@ bool conn_allowed(const struct conn *c) {
   if (l->tls == NULL) {  // who came by TLS may stay, and who has not finished cannot
     return !c->tls_due || c->tls != NULL;
   }
-  struct tls_time now = server_time();
+  struct tls_time now = server_time(l);
   return c->tls == NULL || tls_recheck(l->tls, c->tls, &now) == TLS_REASON_NONE;
 }
 

@@ -27,8 +27,9 @@ struct listener_config {
   // not), and where; the text is borrowed. It is also what a drain names, when there is one.
   enum mqtt_reason redirect;
   struct bytes server_reference;
-  bool closed;  // nobody comes in, and server_recheck ends who is there
-  u32 address;  // of this machine; 0 = every one
+  bool ignore_client_dates;  // mosquitto's disable_client_cert_date_checks
+  bool closed;               // nobody comes in, and server_recheck ends who is there
+  u32 address;               // of this machine; 0 = every one
 };
 
 struct server_limits {

@@ -112,7 +112,8 @@ static bool fill(struct tls_context *c, const struct tls_config *config, struct 
   }
   bool nameless = config->client && config->certificate.len == 0 && config->key.len == 0;
   bool ok = (nameless || (load_certificate(l, config->certificate) && load_key(l, config->key))) &&
-            load_ca(l, config->ca) && (config->crl.len == 0 || load_crl(l, config->crl));
+            load_ca(l, config->ca, config->more_ca, config->more_ca_count) &&
+            (config->crl.len == 0 || load_crl(l, config->crl));
   if (!ok) {
     return false;
   }

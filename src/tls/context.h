@@ -62,7 +62,7 @@ bool loader_each(struct loader *l, enum tls_input input, struct bytes text,
 // The four readers.
 bool load_certificate(struct loader *l, struct bytes text);
 bool load_key(struct loader *l, struct bytes text);
-bool load_ca(struct loader *l, struct bytes text);
+bool load_ca(struct loader *l, struct bytes text, const struct bytes *more, u32 more_count);
 bool load_crl(struct loader *l, struct bytes text);
 
 // tls_reason_text, about the server when we are the client.

@@ -283,7 +283,7 @@ static bool use_ca(struct loader *l, const struct pem_block *block, struct bytes
          loader_fail(l, block->line, "no memory left for TLS settings");
 }
 
-bool load_ca(struct loader *l, struct bytes text) {
+bool load_ca(struct loader *l, struct bytes text, const struct bytes *more, u32 more_count) {
   struct tls_context *c = l->context;
   l->input = TLS_INPUT_CA;
   usize len = sizeof(struct anchor) * CONTEXT_ANCHOR_MAX;
@@ -293,6 +293,11 @@ bool load_ca(struct loader *l, struct bytes text) {
   }
   if (!loader_each(l, TLS_INPUT_CA, text, use_ca)) {
     return false;
+  }
+  for (u32 i = 0; i < more_count; i++) {
+    if (!loader_each(l, TLS_INPUT_CA, more[i], use_ca)) {
+      return false;
+    }
   }
   c->info.ca_count = c->anchor_count;
   if (c->client) {

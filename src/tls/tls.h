@@ -80,6 +80,8 @@ struct tls_config {
   struct bytes certificate;  // PEM: server certificate, then its intermediates
   struct bytes key;          // PEM: PKCS#1, SEC1 or PKCS#8, not encrypted
   struct bytes ca;           // PEM: trusted CAs; empty only when no client certificate is required
+  const struct bytes *more_ca;  // further texts of CAs (mosquitto's capath)
+  u32 more_ca_count;
   struct bytes crl;          // PEM: one CRL for each CA that issues client certificates; or empty
   bool client;        // for connections that we open: `ca` judges the server; certificate and
                       // key may both be empty; no tickets, no remembered chains

@@ -24,7 +24,7 @@ MOSQUITTO = LOAD + [
     "store/messages/bytes", "subscriptions/count", "retained messages/count", "heap/current", "heap/maximum",
     "bytes/received", "bytes/sent", "publish/messages/dropped", "publish/messages/received", "publish/messages/sent",
     "connections/socket/count",
-    "clients/expired", "shared_subscriptions/count", "packet/out/count", "packet/out/bytes"]
+    "clients/expired", "publish/bytes/received", "publish/bytes/sent", "shared_subscriptions/count", "packet/out/count", "packet/out/bytes"]
 OURS = ["time", "publish/messages/dropped/queue full", "retained messages/bytes", "tls/handshakes", "tls/resumed", f"tls/{lab.TLS}/certificate/days", f"tls/{lab.TLS}/ca/days"]
 
 
@@ -239,4 +239,38 @@ def test_expiry_is_told_at_the_start(start, pki):
     b = start()
     b.wait("listener 8883: the server certificate ends soon")
     b.wait("listener 8883: a CA ends soon")
+    assert b.stop() == 0
+
+
+# --- TLS keywords
+
+def test_capath_and_dates(start, pki, tmp_path):
+    """A folder of CAs, one file each; a client whose certificate has ended comes in only where dates are not checked."""
+    (tmp_path / "ca.cnf").write_text("[ca]\ndefault_ca=d\n[d]\ndatabase=index\nnew_certs_dir=.\nrand_serial=yes\n"
+                                     "default_md=sha256\npolicy=p\n[p]\ncommonName=supplied\n")
+    (tmp_path / "index").write_text("")
+    openssl(tmp_path, "ca", "-batch", "-config", "ca.cnf", "-cert", f"{pki}/ca.pem", "-keyfile", f"{pki}/ca.key", "-in",
+            f"{pki}/client.csr", "-notext", "-out", f"{pki}/ended.pem", "-startdate", "20200101000000Z", "-enddate",
+            "20210101000000Z")
+    shutil.copy(f"{pki}/client.key", f"{pki}/ended.key")
+    folder = tmp_path / "conf" / "cas"
+    folder.mkdir(parents=True)
+    shutil.copy(f"{pki}/ca.pem", folder / "1.pem")
+    shutil.copy(f"{pki}/other.pem", folder / "2.pem")
+    (folder / "README").write_text("no certificate\n")
+    files = "capath cas\ncertfile server.pem\nkeyfile server.key\nrequire_certificate true\n"
+    b = start(config=f"network {BROKER}/24\nallow_anonymous true\nlistener 8883\n{files}listener 8884\n{files}"
+                     "disable_client_cert_date_checks true\n")
+    assert lab.ping()
+    b.wait("listener 8883: .* 2 CAs")
+    for name in ("client", "stranger"):  # each of another CA
+        assert alive(Raw(lab.context(pki, name), port=8883).open(name))
+    with pytest.raises(Exception):
+        Raw(lab.context(pki, "ended"), port=8883).open("ended")
+    late = Raw(lab.context(pki, "ended"), port=8884).open("ended")
+    assert alive(late)
+    b.configure(f"# new\nnetwork {BROKER}/24\nallow_anonymous true\nlistener 8883\n{files}listener 8884\n{files}")
+    b.type("reload")
+    b.wait("reload: done; 1 connections")
+    assert late.receive() == (0xe0, b"\x87")
     assert b.stop() == 0
