@@ -81,13 +81,18 @@ void urmqtt_main(void) {
   bool check = strcmp(plat_command_line(), "check") == 0;
   say("urMQTT " URMQTT_VERSION ", an MQTT broker that is the operating system");
   carve_init(&carve);
-  limits_from_memory(carve.total_len, &limits);
   const struct config *config = serve_config(&carve);
+  bool enough = serve_security_init(&carve, config);
+  limits_from_memory(carve_left(&carve), &limits);
   if (config != NULL) {
     serve_limits(config, &limits);
   }
-  if (!start(&carve, &limits)) {
+  if (!enough || !start(&carve, &limits)) {
     plat_crash("E010", "This machine has too little memory for urMQTT: give it 64 MiB or more.");
+  }
+  if (config != NULL && !serve_security(&core, config)) {
+    say("configuration: nothing of it is used. urMQTT answers ping and nothing else.");
+    config = NULL;
   }
   if (check) {
     bool good = config != NULL && serve_listeners(&core, config, false);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "admin/config.h"
+#include "admin/security.h"
 #include "admin/slot.h"
 #include "admin/ustar.h"
 #include "plat/hosted/hosted.h"
@@ -60,6 +61,12 @@ static bool check(struct bytes tar) {
   tls_init(span_of(heap, sizeof heap), fill_random);
   bool good = config_parse(tar, &config, &report) == ERR_OK;
   good = good && config_check_tls(&config, (u64)time(NULL), &report) == ERR_OK;
+  if (good) {
+    u64 len = security_bytes(&config) + 16;
+    void *memory = aligned_alloc(16, len);
+    good = memory != NULL && security_check(&config, span_of(memory, len), &report) == ERR_OK;
+    free(memory);
+  }
   for (u32 i = 0; i < report.count; i++) {
     char line[512];
     struct writer w = writer_init(span_of(line, sizeof line));

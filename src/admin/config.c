@@ -127,9 +127,19 @@ static void check_tls_files(struct parser *p, const struct config_listener *l, b
   }
   // A load balancer that ends TLS hands the certificate's name over in its header.
   bool named_by_proxy = l->proxy == 2 && l->proxy_needs_tls;
-  if (l->use_identity_as_username && !l->require_certificate && !named_by_proxy) {
+  bool identity = l->use_identity_as_username;
+  if (config_names_by_certificate(l) && !l->require_certificate && !(identity && named_by_proxy)) {
+    problem(p, CONFIG_ERROR, "listener %u has %s without require_certificate true", l->port,
+            identity                     ? "use_identity_as_username"
+            : l->use_subject_as_username ? "use_subject_as_username"
+                                         : "use_san_as_username");
+  }
+  if ((identity ? 1 : 0) + (l->use_subject_as_username ? 1 : 0) + (l->use_san_as_username != 0) >
+      1) {
     problem(p, CONFIG_ERROR,
-            "listener %u has use_identity_as_username without require_certificate true", l->port);
+            "listener %u: only one of use_identity_as_username, use_subject_as_username and "
+            "use_san_as_username can be the user's name",
+            l->port);
   }
 }
 
@@ -151,6 +161,10 @@ static bool is_served(struct parser *p, const struct config_listener *l) {
   return true;
 }
 
+bool config_names_by_certificate(const struct config_listener *l) {
+  return l->use_identity_as_username || l->use_subject_as_username || l->use_san_as_username != 0;
+}
+
 static void check_listener(struct parser *p, struct config_listener *l) {
   bool any = l->certfile.data.len + l->keyfile.data.len + l->cafile.data.len + l->crlfile.data.len +
                  l->capath.count >
@@ -167,10 +181,15 @@ static void check_listener(struct parser *p, struct config_listener *l) {
   if (!l->served) {
     return;
   }
-  if (!l->security.allow_anonymous && !l->use_identity_as_username) {
+  bool passwords = l->security.password_file.name.len > 0;
+  if (!l->security.allow_anonymous && !config_names_by_certificate(l) && !passwords) {
     problem(p, CONFIG_ERROR,
-            "nobody could connect to listener %u: give use_identity_as_username true or "
-            "allow_anonymous true",
+            "nobody could connect to listener %u: give use_identity_as_username true, a "
+            "password_file or allow_anonymous true",
+            l->port);
+  }
+  if (passwords && !any) {
+    problem(p, CONFIG_WARNING, "passwords of listener %u cross the network readable: no TLS",
             l->port);
   }
   if (l->security.allow_anonymous && !any) {
@@ -240,6 +259,7 @@ enum err config_parse(struct bytes tar, struct config *out, struct config_report
   out->max_queued_messages = 1000;
   out->max_packet_size = 2000000;
   out->retain_available = true;
+  out->check_retain_source = true;
   out->sys_interval_s = 10;
   out->connection_messages = true;
   out->log_types = 1u << LOG_ERROR | 1u << LOG_WARNING | 1u << LOG_NOTICE | 1u << LOG_INFORMATION;

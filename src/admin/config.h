@@ -22,6 +22,8 @@ struct config_file {  // a file of the bundle
 // per_listener_settings true each listener's own.
 struct config_security {
   bool allow_anonymous;
+  bool acl_subscribe_check;  // ours: SUBSCRIBE of what cannot be read is refused
+  // Set when their name is; an empty file is one too (nobody, nothing).
   struct config_file password_file, acl_file, psk_file;
 };
 struct config_files {  // the files of a folder of the bundle
@@ -41,8 +43,10 @@ struct config_listener {
   struct config_files capath;
   struct config_security security;  // in force here, whichever way it was written
   u8 anonymous;                     // listener_allow_anonymous: 0 = not said, 1 = false, 2 = true
-  bool require_certificate, use_identity_as_username, disable_client_cert_date_checks;
-  u32 max_connections;  // 0 = no limit of its own
+  bool require_certificate, disable_client_cert_date_checks;
+  bool use_identity_as_username, use_subject_as_username, use_username_as_clientid;
+  u8 use_san_as_username;  // 0 = not, 1 = dNSName, 2 = rfc822Name
+  u32 max_connections;     // 0 = no limit of its own
   u8 max_qos;
   u8 versions;  // 1 << protocol level; 0 = all
   u32 max_topic_alias, max_topic_alias_broker;
@@ -115,6 +119,8 @@ struct config {
   bool log_topic;                      // log_dest topic: lines go to $SYS/broker/log/... too
   u32 log_types;                       // 1 << enum config_log
   u32 persistent_client_expiration_s;  // 0 = never
+  struct bytes clientid_prefixes;      // empty = any
+  bool check_retain_source;
   bool retain_available;
   bool persistence;  // accepted: served from RAM with a warning until there is a disk
 };
@@ -149,6 +155,8 @@ enum err config_parse(struct bytes tar, struct config *out, struct config_report
 // what is wrong to the report: a key that does not match, an encrypted key, an expired CA. now_s is
 // the lower bound of the time in seconds since 1970. ERR_INVALID when there are errors.
 enum err config_check_tls(const struct config *config, u64 now_s, struct config_report *report);
+// What names the clients of this listener by their certificate.
+bool config_names_by_certificate(const struct config_listener *l);
 struct tls_problem;
 // A listener's TLS problem as one of the configuration: file, line and text.
 void config_tls_problem(const struct config_listener *l, const struct tls_problem *p,

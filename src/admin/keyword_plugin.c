@@ -44,7 +44,6 @@ static void on_plugin(struct parser *p, void *field) {
           p->k->name, shown(v, buf));
 }
 
-#define OPENS "ignoring it would let in whom you keep out"
 #define FOR_PLUGIN "an option of a plugin, which cannot run here"
 
 const struct keyword keywords_plugin[] = {
@@ -56,8 +55,8 @@ const struct keyword keywords_plugin[] = {
     {"plugin_use", .fate = FATE_IGNORED, .why = "names a plugin of plugin_load"},
     {"auth_plugin_deny_special_chars", .fate = FATE_MAPPED,
      .why = "names with + or # match no pattern, as in an acl_file"},
-    {"plugin_opt_password_file", .fate = FATE_REFUSED, .why = OPENS},
-    {"plugin_opt_acl_file", .fate = FATE_REFUSED, .why = OPENS},
+    {"plugin_opt_password_file", IN_SECURITY(password_file)},
+    {"plugin_opt_acl_file", IN_SECURITY(acl_file)},
     {"plugin_opt_", .fate = FATE_IGNORED, .why = FOR_PLUGIN},
     {"auth_opt_", .fate = FATE_IGNORED, .why = FOR_PLUGIN},
     {.name = NULL},

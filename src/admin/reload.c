@@ -70,7 +70,7 @@ static void swap(struct core *core, const struct config *c, struct made *m) {
     if (!l->served) {
       continue;
     }
-    struct listener_config config = serve_listener_config(l);
+    struct listener_config config = serve_listener_config(c, i);
     config.tls = m->tls[i];
     enum err e = server_relisten(core->server, &config);
     if (e == ERR_NOT_FOUND) {
@@ -105,7 +105,12 @@ bool reload(struct core *core) {
     say("reload: nothing was changed%s", found == SERVE_SAME ? "" : "; correct the errors above");
     return false;
   }
-  if (!make(c, &made)) {
+  bool good = make(c, &made);
+  if (good && !serve_security(core, c)) {  // the last thing that can fail, all or nothing itself
+    unmake(&made, c->listener_count);
+    good = false;
+  }
+  if (!good) {
     serve_candidate_drop();
     say("reload: nothing was changed; correct the errors above");
     return false;

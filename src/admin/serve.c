@@ -145,6 +145,7 @@ void serve_limits(const struct config *c, struct limits *l) {
   b->queue_qos0 = c->queue_qos0_messages;
   b->upgrade_outgoing_qos = c->upgrade_outgoing_qos;
   b->client_id_prefix = c->auto_id_prefix.len > 0 ? c->auto_id_prefix : BYTES_LIT("auto-");
+  b->check_retain_source = c->check_retain_source;
   b->v4_expiry_s =
       c->persistent_client_expiration_s != 0 ? c->persistent_client_expiration_s : U32_MAX;
   l->server.packet_size_max = b->packet_size_max;
@@ -229,12 +230,45 @@ struct tls_context *serve_context(const struct config_listener *l) {
   return context;
 }
 
-struct listener_config serve_listener_config(const struct config_listener *l) {
+static struct security *security;
+
+bool serve_security_init(struct carve *carve, const struct config *c) {
+  security = security_init(carve, c);
+  return security != NULL;
+}
+
+bool serve_security(struct core *core, const struct config *c) {
+  static struct config_report report;
+  report.count = report.error_count = 0;
+  enum err e = security_load(security, core, c, &report);
+  for (u32 i = 0; i < report.count; i++) {
+    print_problem(&report.problem[i]);
+  }
+  return e == ERR_OK;
+}
+
+static enum certificate_name name_of(const struct config_listener *l) {
+  if (l->use_identity_as_username) {
+    return CERTIFICATE_COMMON_NAME;
+  }
+  if (l->use_subject_as_username) {
+    return CERTIFICATE_SUBJECT;
+  }
+  return l->use_san_as_username == 1   ? CERTIFICATE_SAN_DNS
+         : l->use_san_as_username == 2 ? CERTIFICATE_SAN_EMAIL
+                                       : CERTIFICATE_NONE;
+}
+
+struct listener_config serve_listener_config(const struct config *c, u32 index) {
+  const struct config_listener *l = &c->listener[index];
   struct listener_config config = {.port = l->port,
                                    .address = l->address,
                                    .versions = l->versions,
                                    .allow_anonymous = l->security.allow_anonymous,
-                                   .identity_as_username = l->use_identity_as_username,
+                                   .certificate_name = (u8)name_of(l),
+                                   .username_as_client_id = l->use_username_as_clientid,
+                                   .client_prefix = c->clientid_prefixes,
+                                   .access_set = security_set(c, index),
                                    .max_connections = l->max_connections,
                                    .max_qos = l->max_qos,
                                    .websockets = l->websockets,
@@ -251,7 +285,7 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
   bool good = true;
   for (u32 i = 0; i < c->listener_count; i++) {
     const struct config_listener *l = &c->listener[i];
-    struct listener_config config = serve_listener_config(l);
+    struct listener_config config = serve_listener_config(c, i);
     if (!l->served) {
       continue;
     }

@@ -4,6 +4,7 @@
 #pragma once
 #include "admin/config.h"
 #include "admin/limits.h"
+#include "admin/security.h"
 #include "loop/carve.h"
 #include "loop/core.h"
 
@@ -29,6 +30,11 @@ void serve_candidate_take(void);  // it is the one in use from now on
 
 // The configured ceilings, put into the limits.
 void serve_limits(const struct config *c, struct limits *l);
+// Memory for rules and passwords (security_init); false: there is none.
+bool serve_security_init(struct carve *carve, const struct config *c);
+// Puts rules and passwords in force; every complaint is printed. False: it has errors, and what was
+// in force stays.
+bool serve_security(struct core *core, const struct config *c);
 // Makes the TLS contexts and checks them; `listen` false: only that (--check). False: said on the
 // console.
 bool serve_listeners(struct core *core, const struct config *c, bool listen);
@@ -36,7 +42,7 @@ bool serve_has_tls(const struct config_listener *l);
 // A context of this listener's files. NULL: said on the console. OWNED.
 OWNED struct tls_context *serve_context(const struct config_listener *l);
 // The listener for the server, without its context.
-struct listener_config serve_listener_config(const struct config_listener *l);
+struct listener_config serve_listener_config(const struct config *c, u32 index);
 // The ceilings that may change while serving.
 void serve_relimit(struct core *core, const struct config *c);
 // Addresses of every NIC: as configured, or by DHCP (also without a configuration). One that was

@@ -109,6 +109,9 @@ void conn_end(struct conn *c, enum mqtt_reason reason) {
   if (c->state == CONN_ENDING) {
     return;
   }
+  if (c->state == CONN_LOGIN) {
+    login_cancel(c);
+  }
   list_remove(&c->work);
   list_remove(&c->out);
   list_push(&c->server->ending, &c->work);
@@ -153,6 +156,9 @@ void conn_free(struct conn *c) {
     c->session = NULL;
     broker_detach(session, s->core->now_ns);
   }
+  if (c->state == CONN_LOGIN) {
+    login_cancel(c);
+  }
   list_remove(&c->work);
   list_remove(&c->out);
   list_remove(&c->all);
@@ -186,8 +192,15 @@ static void on_deadline(struct conn *c) {
     conn_end(c, MQTT_QUOTA_EXCEEDED);
     return;
   }
+  if (c->state == CONN_TARPIT) {
+    conn_tarpit_over(c);
+    return;
+  }
   s->stats.connect_timeouts++;
-  server_log(s, c, "no CONNECT in time", bytes_of(NULL, 0));
+  server_log(s, c,
+             c->state == CONN_LOGIN ? "its password could not be checked in time: too many logins"
+                                    : "no CONNECT in time",
+             bytes_of(NULL, 0));
   conn_end(c, MQTT_SUCCESS);
 }
 
@@ -223,6 +236,18 @@ void conn_on_timer(struct core *core, u32 timer, void *owner) {
   } else {
     conn_arm(c);
   }
+}
+
+u32 conn_address(const struct conn *c) {
+  if (c->front != NULL && c->front->peer_known) {
+    const u8 *a = c->front->peer_address;
+    return c->front->v6 ? (load_be32(a) * 31 + load_be32(a + 4)) & ~0xffu : load_be32(a);
+  }
+  struct tcp_peer p = {0};
+  if (c->tcp != NULL) {
+    tcp_peer(c->tcp, &p);
+  }
+  return p.address;
 }
 
 static void write_peer(struct writer *w, const struct conn *c) {

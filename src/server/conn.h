@@ -22,11 +22,12 @@
 #include "loop/fiber.h"
 #include "mqtt/encode.h"
 #include "server/front.h"
+#include "server/login.h"
 #include "server/server.h"
 #include "tls/record.h"
 
 #define CONNECT_BYTES_MAX 100000u  // the largest CONNECT, as mosquitto's
-#define NAME_MAX_LEN 254u
+#define NAME_MAX_LEN 510u          // a whole subject is long
 #define RECORD_BUFFERS 64u
 #define CIPHER_SLOTS 1024u
 #define SEC_NS 1000000000ull
@@ -36,6 +37,8 @@ enum conn_state {
   CONN_PROXY,      // the load balancer's PROXY header must come first
   CONN_HANDSHAKE,  // TLS: waiting for a ClientHello, an arena or the client's next flight
   CONN_CONNECT,    // the first packet must be CONNECT [MQTT-3.1.0-1]
+  CONN_LOGIN,      // it is there, its password is being checked; nothing is read
+  CONN_TARPIT,     // it was wrong, and is told so at the deadline
   CONN_OPEN,
   CONN_ENDING,  // in the ending list: freed in this turn's output stage
 };
@@ -68,7 +71,10 @@ struct conn {
   struct tcp_conn *tcp;
   struct session *session;
   struct tls_record *tls;  // once the handshake is done; NULL on plain listeners
-  struct heavy *heavy;
+  union {
+    struct heavy *heavy;  // in CONN_HANDSHAKE
+    struct login *login;  // in CONN_LOGIN; both NULL in every other state
+  };
   struct conn_name *name;
   struct front *front;  // what stands before MQTT in the stream; NULL = nothing
   u8 *record;           // a record buffer, while its plaintext is processed
@@ -112,6 +118,8 @@ struct server {
   bool draining;
   struct fiber fiber;  // handshakes compute on their own stack, one at a time
   struct span fiber_stack;
+  struct login_source login_source[BROKER_ACCESS_SETS];
+  struct logins logins;
   u64 log_since_ns;
   u32 log_left, log_suppressed;
 };
@@ -157,8 +165,19 @@ struct span raw_slice(struct conn *c, struct budget *b);
 void raw_used(struct conn *c, u32 len);
 void input_blocked(struct conn *c, struct budget *b);  // a shortage
 
-// --- packet.c
+// The client's IPv4 address, or of an IPv6 one 32 bits that stand for its /56.
+u32 conn_address(const struct conn *c);
+
 enum packet_use { PACKET_USED, PACKET_BLOCKED, PACKET_PAUSED };
+
+// --- connect.c
+// CONNECT: who the client is and whether he may come in. In CONN_LOGIN behind it: undecided.
+enum packet_use conn_connect(struct conn *c, const struct mqtt_header *h, struct bytes packet);
+// The verdict about a password: the CONNECT in c->packet goes on, or is refused later.
+void conn_login_done(struct conn *c, bool good);
+void conn_tarpit_over(struct conn *c);
+
+// --- packet.c
 // One whole control packet. BLOCKED: shortage, nothing was changed; offer it again later. PAUSED:
 // the same for its rate.
 enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet);

@@ -45,6 +45,17 @@ static void give_heavy(struct conn *c) {
   c->heavy = NULL;
 }
 
+static struct part name_of(const struct tls_identity *id, enum certificate_name which) {
+  switch (which) {
+  case CERTIFICATE_SUBJECT: return id->subject;
+  case CERTIFICATE_SAN_DNS: return id->san_dns;
+  case CERTIFICATE_SAN_EMAIL: return id->san_email;
+  case CERTIFICATE_NONE:
+  case CERTIFICATE_COMMON_NAME: break;
+  }
+  return id->cn;
+}
+
 static void done(struct conn *c) {
   struct server *s = c->server;
   struct tls_identity id;
@@ -63,9 +74,10 @@ static void done(struct conn *c) {
   give_heavy(c);
   s->stats.handshakes_full += id.resumed ? 0 : 1;
   s->stats.handshakes_resumed += id.resumed ? 1 : 0;
-  if (id.cn.len <= NAME_MAX_LEN) {
-    c->name->len = (u16)id.cn.len;
-    memcpy(c->name->text, id.text + id.cn.off, id.cn.len);
+  struct part name = name_of(&id, (enum certificate_name)c->from->config.certificate_name);
+  if (name.len <= NAME_MAX_LEN) {
+    c->name->len = (u16)name.len;
+    memcpy(c->name->text, id.text + name.off, name.len);
   }
   if (!judged && !conn_allowed(c)) {  // the configuration has changed under the handshake
     conn_end(c, MQTT_SUCCESS);

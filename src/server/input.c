@@ -259,7 +259,7 @@ static u32 go_on(struct conn *c, struct bytes slice, struct budget *b) {
   struct mqtt_header h;
   enum err e = mqtt_fixed_header(bytes_of(c->head, c->head_len), &h);
   ASSERT(e == ERR_OK);
-  if (dispatch(c, &h, bytes_of(c->packet, c->packet_len), b)) {
+  if (dispatch(c, &h, bytes_of(c->packet, c->packet_len), b) && c->state != CONN_LOGIN) {
     extent_put(&c->server->packets, c->packet, c->packet_len);
     c->packet = NULL;
     c->packet_len = c->packet_have = 0;
@@ -271,7 +271,8 @@ static u32 go_on(struct conn *c, struct bytes slice, struct budget *b) {
 // Packets that lie in the slice as a whole are decoded there. Returns bytes used.
 static u32 take_packets(struct conn *c, struct bytes slice, struct budget *b) {
   u32 used = 0;
-  while (used < slice.len && !b->blocked && c->state != CONN_ENDING && b->packets > 0) {
+  while (used < slice.len && !b->blocked && b->packets > 0 &&
+         (c->state == CONN_CONNECT || c->state == CONN_OPEN)) {
     struct bytes rest = bytes_skip(slice, used);
     if (c->head_len > 0) {
       used += go_on(c, rest, b);

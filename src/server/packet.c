@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a whole control packet to the broker: decodes it and calls the broker's function of its
-// type; who a client is and whether he may come in is decided here.
+// type. CONNECT has a file of its own.
 #include "server/conn.h"
 
 // The reason a decoder or the broker gave, other than success, ends the connection.
@@ -11,121 +11,6 @@ static enum packet_use ended_by(struct conn *c, enum mqtt_reason reason) {
   }
   return PACKET_USED;
 }
-
-// --- CONNECT
-
-static void refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason, struct bytes who) {
-  u8 bytes[CONN_FAREWELL_MAX];
-  struct writer w = writer_init(span_of(bytes, sizeof bytes));
-  struct mqtt_prop_out list[3];
-  server_log(c->server, c, mqtt_reason_name(reason), who);
-  conn_farewell(c, reason, list);
-  mqtt_encode_connack(&w, v, false, reason, list);
-  if (w.err != ERR_OK || w.pos > c->packet_max) {  // [MQTT-3.2.2-19]
-    w = writer_init(span_of(bytes, sizeof bytes));
-    mqtt_encode_connack(&w, v, false, reason, NULL);
-  }
-  ASSERT(w.err == ERR_OK);
-  if (w.pos <= c->packet_max) {
-    (void)conn_send(c, writer_bytes(&w));
-  }
-  c->server->stats.refused++;
-  conn_end(c, MQTT_SUCCESS);  // [MQTT-3.2.2-7]: nothing behind a CONNACK with an error
-}
-
-// Of the client's certificate, as we or the load balancer in front verified it.
-static struct bytes common_name(const struct conn *c) {
-  if (c->name != NULL) {
-    return bytes_of(c->name->text, c->name->len);
-  }
-  return c->front != NULL ? bytes_of(c->front->name, c->front->name_len) : bytes_of(NULL, 0);
-}
-
-// Who connects; false: not allowed in by this listener's rules.
-static bool identify(const struct conn *c, const struct mqtt_connect *m, struct bytes packet,
-                     struct broker_identity *id) {
-  const struct listener_config *l = &c->from->config;
-  *id = (struct broker_identity){.qos_max = l->max_qos};
-  if (l->identity_as_username) {  // mosquitto: a certificate without a common name is refused
-    struct bytes name = common_name(c);
-    if (name.len == 0) {
-      return false;
-    }
-    id->username = name;
-    id->from_certificate = true;
-    return true;
-  }
-  if (m->has_username) {
-    id->username = bytes_part(packet, m->username);
-  }
-  return l->allow_anonymous;
-}
-
-// What the packet alone and the listener say; MQTT_SUCCESS: the client may come in.
-static enum mqtt_reason admit(const struct conn *c, const struct mqtt_header *h,
-                              const struct mqtt_connect *m) {
-  const struct listener_config *l = &c->from->config;
-  if (m->version == MQTT_V5 && !h->minimal) {
-    return MQTT_MALFORMED_PACKET;  // [MQTT-1.5.5-1]
-  }
-  if (!listener_takes_version(l, (u8)m->version)) {
-    return MQTT_UNSUPPORTED_VERSION;
-  }
-  return l->redirect;
-}
-
-static enum packet_use on_connect(struct conn *c, const struct mqtt_header *h,
-                                  struct bytes packet) {
-  struct mqtt_connect m = {.version = MQTT_V4};
-  struct server *s = c->server;
-  if (c->state != CONN_CONNECT) {
-    return ended_by(c, MQTT_PROTOCOL_ERROR);  // [MQTT-3.1.0-2]
-  }
-  enum mqtt_reason bad = mqtt_decode_connect(packet, &m);
-  bad = bad == MQTT_SUCCESS ? admit(c, h, &m) : bad;
-  if (bad != MQTT_SUCCESS && m.version != MQTT_V5 && bad != MQTT_UNSUPPORTED_VERSION &&
-      bad != c->from->config.redirect) {
-    server_log(s, c, "malformed CONNECT", bytes_str(mqtt_reason_name(bad)));
-    return ended_by(c, bad);
-  }
-  if (mqtt_has(&m.props, MQTT_P_MAXIMUM_PACKET_SIZE)) {
-    c->packet_max = (u16)MIN(m.props.maximum_packet_size, U16_MAX);
-  }
-  if (bad != MQTT_SUCCESS) {  // [MQTT-3.1.2-2] [MQTT-3.1.4-1] [MQTT-3.1.4-2]
-    refuse(c, m.version, bad, bytes_of(NULL, 0));
-    return PACKET_USED;
-  }
-  struct broker_identity id;
-  if (!identify(c, &m, packet, &id)) {
-    refuse(c, m.version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m.client_id));
-    return PACKET_USED;
-  }
-  c->version = (u8)m.version;
-  struct session *session = NULL;
-  bad = broker_on_connect(s->core->broker, c, &m, packet, &id, s->core->now_ns, &session,
-                          &c->keep_alive_s);
-  if (bad != MQTT_SUCCESS) {
-    c->keep_alive_s = 0;
-    refuse(c, m.version, bad, bytes_part(packet, m.client_id));
-    return PACKET_USED;
-  }
-  ASSERT(session != NULL);
-  c->session = session;
-  s->stats.connects++;
-  c->state = CONN_OPEN;
-  c->deadline_ns = U64_MAX;
-  c->last_in_ns = s->core->now_ns;
-  conn_arm(c);
-  if (c->name != NULL) {  // the session has its own copy
-    conn_send_held(c);
-    pool_put(&s->names, c->name);
-    c->name = NULL;
-  }
-  conn_want_output(c);
-  return PACKET_USED;
-}
-
-// --- the others
 
 static enum packet_use on_publish(struct conn *c, struct bytes packet) {
   struct mqtt_publish m;
@@ -191,7 +76,7 @@ enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct 
     return ended_by(c, MQTT_MALFORMED_PACKET);  // [MQTT-1.5.5-1]
   }
   switch (h->type) {
-  case MQTT_CONNECT: return on_connect(c, h, packet);
+  case MQTT_CONNECT: return conn_connect(c, h, packet);
   case MQTT_PUBLISH: return on_publish(c, packet);
   case MQTT_PUBACK:
   case MQTT_PUBREC:

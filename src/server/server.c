@@ -226,7 +226,7 @@ enum err server_init(struct core *core, struct carve *carve, const struct server
   for (u32 i = 0; i < ARRAY_COUNT(heads); i++) {
     list_init(heads[i]);
   }
-  if (!make_pools(s, carve, limits)) {
+  if (!make_pools(s, carve, limits) || !login_init(s, carve)) {
     return ERR_NO_MEMORY;
   }
   s->tick_timer = wheel_take(&core->wheel, TIMER_CONN, s);
@@ -237,6 +237,7 @@ enum err server_init(struct core *core, struct carve *carve, const struct server
   core->on_timer[TIMER_CONN] = conn_on_timer;
   broker_set_ops(core->broker, &broker_calls);
   loop_stage(core, "server input", run_input, s);
+  loop_stage(core, "logins", login_stage, s);
   loop_stage(core, "server output", run_output, s);
   return ERR_OK;
 }
@@ -318,6 +319,11 @@ u32 server_recheck(struct server *s) {
 void server_change_limits(struct server *s, const struct server_limits *l) {
   s->limits.accepted_max = l->accepted_max;
   s->limits.packet_size_max = l->packet_size_max;
+}
+
+void server_set_logins(struct server *s, u32 set, const struct login_source *source) {
+  ASSERT(set < BROKER_ACCESS_SETS);
+  s->login_source[set] = source != NULL ? *source : (struct login_source){.find = NULL};
 }
 
 const struct server_stats *server_stats(const struct server *s) {

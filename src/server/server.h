@@ -2,20 +2,39 @@
 // Connections: moves bytes tcp <-> tls <-> mqtt <-> broker, with back-pressure and deadlines.
 #pragma once
 #include "broker/broker.h"
+#include "broker/password.h"
 #include "net/tcp.h"
 #include "tls/tls.h"
 
 struct server;
 
+// Where the password of a user is looked up.
+struct login_source {
+  const void *ctx;
+  // What a check must give; false: nobody may come in under this name, and *out is what a check
+  // that must fail shall cost. NULL: there are no passwords.
+  bool (*find)(const void *ctx, const struct access_who *who, struct password_hash *out);
+};
+// What of a client's certificate is its user name.
+enum certificate_name {
+  CERTIFICATE_NONE,         // nothing: the packet's user name counts
+  CERTIFICATE_COMMON_NAME,  // mosquitto's use_identity_as_username
+  CERTIFICATE_SUBJECT,      // use_subject_as_username: the whole, as RFC 2253 text
+  CERTIFICATE_SAN_DNS,      // the first dNSName
+  CERTIFICATE_SAN_EMAIL,    // the first rfc822Name
+};
 #define SERVER_LISTENERS_MAX 16u
 #define SERVER_ORIGINS_MAX 8u
 struct listener_config {
   u16 port;
   struct tls_context *tls;  // NULL = plain
   bool allow_anonymous;
-  bool identity_as_username;  // mosquitto's use_identity_as_username: CN of the client certificate
-  u32 max_connections;        // 0 = only the pool's limit
-  u32 connection_rate;        // new connections a second, a second's worth at once; 0 = any
+  u8 certificate_name;  // enum certificate_name
+  bool username_as_client_id;
+  u8 access_set;               // of the broker's rules and of the passwords
+  struct bytes client_prefix;  // client ids must begin so (clientid_prefixes); borrowed
+  u32 max_connections;         // 0 = only the pool's limit
+  u32 connection_rate;         // new connections a second, a second's worth at once; 0 = any
   u8 max_qos;
   bool websockets;  // MQTT inside WebSocket (RFC 6455), behind TLS when `tls` is set
   struct bytes origins[SERVER_ORIGINS_MAX];  // allowed Origin values; borrowed for ever
@@ -59,10 +78,14 @@ enum err server_relisten(struct server *server, const struct listener_config *co
 u32 server_recheck(struct server *server);
 // Takes over accepted_max and packet_size_max; the rest belongs to pools.
 void server_change_limits(struct server *server, const struct server_limits *limits);
+// The passwords of a set; logins under way keep what they have. source NULL: none.
+void server_set_logins(struct server *server, u32 set, const struct login_source *source);
 struct server_stats {
   u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts,
       keepalive_timeouts;
-  u64 protocol_errors, connects;  // connects: CONNECTs answered by success
+  u64 protocol_errors, connects;                // connects: CONNECTs answered by success
+  u64 logins_good, logins_bad, logins_refused;  // passwords; refused: no place to wait
+  u64 login_ns;                                 // spent on hashing
   u32 connections;
 };
 const struct server_stats *server_stats(const struct server *server);

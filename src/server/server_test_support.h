@@ -23,6 +23,7 @@ struct tcp_conn {
   u32 room;
   struct txbuf *tail;
   bool closed, aborted;
+  u32 address;  // 0 = 10.0.0.1
   void *user;
 };
 
@@ -110,8 +111,7 @@ void tcp_abort(struct tcp_conn *c) {
   c->aborted = true;
 }
 void tcp_peer(const struct tcp_conn *c, struct tcp_peer *out) {
-  (void)c;
-  *out = (struct tcp_peer){0x0a000001, 1, 1883, 0x0a000002};
+  *out = (struct tcp_peer){c->address != 0 ? c->address : 0x0a000001, 1, 1883, 0x0a000002};
 }
 struct txbuf *txbuf_take(struct net *net, u32 min_len, enum txbuf_use use) {
   (void)net;

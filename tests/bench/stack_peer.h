@@ -231,7 +231,7 @@ static bool stack_start(struct tls_context *tls[], u32 tls_count) {
       net_configure(core.net, 0, &config) == ERR_OK && server_listen(core.server, &plain) == ERR_OK;
   for (u32 i = 0; i < tls_count; i++) {
     struct listener_config secure = {
-        .port = (u16)(8883 + i), .max_qos = 2, .tls = tls[i], .identity_as_username = true};
+        .port = (u16)(8883 + i), .max_qos = 2, .tls = tls[i], .certificate_name = CERTIFICATE_COMMON_NAME};
     ok = ok && server_listen(core.server, &secure) == ERR_OK;
   }
   return ok;

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules and passwords of a configuration, compiled and judged: for --check on any machine too.
+#include "admin/security.h"
+
+#include "base/fmt.h"
+#include "broker/acl.h"
+
+// --- the sets of a configuration
+
+u32 security_sets(const struct config *c) {
+  return c->per_listener_settings ? c->listener_count : 1;
+}
+
+const struct config_security *security_of(const struct config *c, u32 set) {
+  return c->per_listener_settings ? &c->listener[set].security : &c->security;
+}
+
+u8 security_set(const struct config *c, u32 listener) {
+  ASSERT(listener < CONFIG_LISTENERS_MAX);
+  return (u8)(c->per_listener_settings ? listener : 0);
+}
+
+static bool given(const struct config_file *f) {
+  return f->name.len > 0;
+}
+
+u64 security_bytes(const struct config *c) {
+  u64 sum = 0;
+  for (u32 i = 0; i < security_sets(c); i++) {
+    const struct config_security *s = security_of(c, i);
+    sum += given(&s->acl_file) ? acl_bytes(s->acl_file.data) : 0;
+    sum += given(&s->password_file) ? password_bytes(s->password_file.data) : 0;
+  }
+  return sum;
+}
+
+// --- complaints
+
+struct complaints {
+  struct config_report *report;
+  struct bytes file;
+};
+
+static void add(struct complaints *c, u32 line, bool fatal, const char *text) {
+  struct config_report *r = c->report;
+  r->error_count += fatal ? 1 : 0;
+  if (r->count == CONFIG_PROBLEMS_MAX) {
+    return;
+  }
+  struct config_problem *q = &r->problem[r->count++];
+  *q = (struct config_problem){.severity = fatal ? CONFIG_ERROR : CONFIG_WARNING, .line = line};
+  struct writer w = writer_init(span_of(q->file, sizeof q->file - 1));
+  fmt_escaped(&w, c->file);
+  (void)fmt_z(q->text, sizeof q->text, "%s", text);
+}
+
+static void say_acl(void *user, const struct acl_complaint *c) {
+  add(user, c->line, c->fatal, c->text);
+}
+static void say_password(void *user, const struct password_complaint *c) {
+  add(user, c->line, c->fatal, c->text);
+}
+
+// --- compiling
+
+static struct span take(struct span *memory, u64 len) {
+  ASSERT(memory->len >= len);
+  struct span s = {memory->ptr, (usize)len};
+  *memory = span_of(memory->ptr + len, memory->len - (usize)len);
+  return s;
+}
+
+enum err security_compile(const struct config *c, struct span memory, const struct siphash_key *key,
+                          struct config_report *report, struct security_rules *out) {
+  struct complaints say = {.report = report};
+  bool good = true;
+  *out = (struct security_rules){.acl = {NULL}};
+  for (u32 i = 0; i < security_sets(c); i++) {
+    const struct config_security *s = security_of(c, i);
+    if (given(&s->acl_file)) {
+      say.file = s->acl_file.name;
+      out->acl[i] = acl_parse(s->acl_file.data, take(&memory, acl_bytes(s->acl_file.data)), key,
+                              say_acl, &say);
+      good &= out->acl[i] != NULL;
+    }
+    if (!given(&s->password_file)) {
+      continue;
+    }
+    say.file = s->password_file.name;
+    out->passwords[i] =
+        password_parse(s->password_file.data, take(&memory, password_bytes(s->password_file.data)),
+                       key, say_password, &say);
+    good &= out->passwords[i] != NULL;
+    if (out->passwords[i] != NULL && password_stats(out->passwords[i]).argon2 > 0) {
+      add(&say, 0, true,
+          "hashes of argon2id are not checked here yet: make them with mosquitto_passwd -H "
+          "sha512-pbkdf2");
+      good = false;
+    }
+  }
+  return good ? ERR_OK : ERR_INVALID;
+}
+
+enum err security_check(const struct config *c, struct span memory, struct config_report *report) {
+  static const struct siphash_key key = {1, 2};
+  struct security_rules out;
+  return security_compile(c, memory, &key, report, &out);
+}

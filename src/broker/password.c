@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading a password_file, and looking a user up in it.
+#include "broker/password.h"
+
+#include "base/base64.h"
+#include "base/fmt.h"
+
+#define NONE U32_MAX
+
+struct entry {
+  u32 off, len;  // user name
+  u32 hash_next;
+  struct password_hash hash;
+};
+struct passwords {
+  struct siphash_key key;
+  struct entry *entry;
+  u32 *bucket;
+  u8 *text;
+  u32 bucket_mask, count, text_len;
+};
+
+// --- encoded hashes
+
+// The part before the next `stop`, which is taken off too.
+static struct bytes cut(struct bytes *rest, u8 stop) {
+  usize end = bytes_find(*rest, stop);
+  struct bytes part = bytes_sub(*rest, 0, end);
+  *rest = bytes_skip(*rest, end < rest->len ? end + 1 : end);
+  return part;
+}
+
+static bool decode64(struct bytes text, u32 least, u8 *to, u32 most, u8 *len) {
+  u32 n = 0;
+  if (!base64_decode(text, span_of(to, most), &n) || n < least) {
+    return false;
+  }
+  *len = (u8)n;
+  return true;
+}
+
+// m=47104,t=1,p=1
+static const char *argon_costs(struct bytes text, struct password_hash *out) {
+  static const char names[] = "mtp";
+  u64 v[3] = {0};
+  for (u32 i = 0; i < 3; i++) {
+    struct bytes part = cut(&text, ',');
+    bool named = part.len > 2 && part.ptr[0] == (u8)names[i] && part.ptr[1] == '=';
+    if (!named || bytes_to_u64(bytes_skip(part, 2), U32_MAX, &v[i]) != ERR_OK || v[i] == 0) {
+      return "argon2id wants m=KIB,t=PASSES,p=LANES";
+    }
+  }
+  if (v[2] > 16 || v[0] < 8 * v[2]) {
+    return "argon2id with more than 16 lanes, or less than 8 KiB a lane";
+  }
+  if (v[0] > PASSWORD_ARGON_KIB_MAX || v[1] > 64) {
+    return "argon2id that costs more than 46 MiB or 64 passes is not supported";
+  }
+  out->memory_kib = (u32)v[0];
+  out->iterations = (u32)v[1];
+  out->lanes = (u8)v[2];
+  return text.len == 0 ? NULL : "argon2id wants m=KIB,t=PASSES,p=LANES";
+}
+
+const char *password_decode(struct bytes text, struct password_hash *out) {
+  *out = (struct password_hash){.kind = PASSWORD_SHA512};
+  u32 hash_least = PASSWORD_HASH_LEN;
+  struct bytes front = cut(&text, '$');
+  struct bytes kind = cut(&text, '$');
+  u64 iterations = 0;
+  if (front.len != 0) {
+    return "this is no hash: it must begin with $6$, $7$ or $argon2id$ (mosquitto_passwd -U makes "
+           "hashes)";
+  }
+  if (bytes_equal_str(kind, "7")) {
+    out->kind = PASSWORD_PBKDF2;
+    if (bytes_to_u64(cut(&text, '$'), PASSWORD_ITERATIONS_MAX, &iterations) != ERR_OK ||
+        iterations == 0) {
+      return "the iterations of $7$ must be 1 to 1000000";
+    }
+    out->iterations = (u32)iterations;
+  } else if (bytes_equal_str(kind, "argon2id")) {
+    out->kind = PASSWORD_ARGON2ID;
+    hash_least = 16;
+    if (!bytes_equal_str(cut(&text, '$'), "v=19")) {
+      return "argon2id of another version than v=19";
+    }
+    const char *bad = argon_costs(cut(&text, '$'), out);
+    if (bad != NULL) {
+      return bad;
+    }
+  } else if (!bytes_equal_str(kind, "6")) {
+    return "an unknown kind of hash: $6$, $7$ and $argon2id$ are known";
+  }
+  u32 salt_least = out->kind == PASSWORD_ARGON2ID ? 8 : 1;
+  if (!decode64(cut(&text, '$'), salt_least, out->salt, PASSWORD_SALT_MAX, &out->salt_len)) {
+    return "the salt is not base64 of up to 64 bytes";
+  }
+  if (!decode64(text, hash_least, out->hash, PASSWORD_HASH_LEN, &out->hash_len)) {
+    return "the hash is not base64 of 64 bytes";
+  }
+  return NULL;
+}
+
+void password_encode(const struct password_hash *h, struct writer *w) {
+  u8 text[BASE64_LEN(PASSWORD_HASH_LEN)];
+  ASSERT(h->kind == PASSWORD_SHA512 || h->kind == PASSWORD_PBKDF2);
+  if (h->kind == PASSWORD_PBKDF2) {
+    fmt(w, "$7$%u$", h->iterations);
+  } else {
+    write_str(w, "$6$");
+  }
+  u32 n = base64_encode(bytes_of(h->salt, h->salt_len), span_of(text, sizeof text));
+  write_bytes(w, bytes_of(text, n));
+  write_u8(w, '$');
+  n = base64_encode(bytes_of(h->hash, h->hash_len), span_of(text, sizeof text));
+  write_bytes(w, bytes_of(text, n));
+}
+
+// --- the file
+
+static bool is_space(u8 c) {
+  return c == ' ' || (c >= 9 && c <= 13);
+}
+
+static struct bytes trim(struct bytes b) {
+  while (b.len > 0 && is_space(b.ptr[0])) {
+    b = bytes_skip(b, 1);
+  }
+  while (b.len > 0 && is_space(b.ptr[b.len - 1])) {
+    b.len--;
+  }
+  return b;
+}
+
+u64 password_bytes(struct bytes text) {
+  u64 lines = 1;
+  for (usize i = 0; i < text.len; i++) {
+    lines += text.ptr[i] == '\n' ? 1 : 0;
+  }
+  u64 buckets = 16;
+  while (buckets < lines) {
+    buckets *= 2;
+  }
+  return ALIGN_UP(
+      sizeof(struct passwords) + lines * sizeof(struct entry) + buckets * sizeof(u32) + text.len,
+      16ull);
+}
+
+static struct passwords *lay_out(struct bytes text, struct span memory,
+                                 const struct siphash_key *key) {
+  ASSERT(memory.len >= password_bytes(text));
+  ASSERT(((uptr)memory.ptr & 15) == 0);
+  u32 lines = 1;
+  for (usize i = 0; i < text.len; i++) {
+    lines += text.ptr[i] == '\n' ? 1 : 0;
+  }
+  u32 buckets = 16;
+  while (buckets < lines) {
+    buckets *= 2;
+  }
+  struct passwords *p = (struct passwords *)(void *)memory.ptr;
+  *p = (struct passwords){.key = *key, .bucket_mask = buckets - 1};
+  u8 *at = memory.ptr + sizeof *p;
+  p->entry = (struct entry *)(void *)at;
+  at += lines * sizeof(struct entry);
+  p->bucket = (u32 *)(void *)at;
+  memset(p->bucket, 0xff, buckets * sizeof(u32));
+  p->text = at + buckets * sizeof(u32);
+  return p;
+}
+
+static u32 find(const struct passwords *p, struct bytes name, u32 hash) {
+  u32 i = p->bucket[hash & p->bucket_mask];
+  while (i != NONE && !bytes_equal(bytes_of(p->text + p->entry[i].off, p->entry[i].len), name)) {
+    i = p->entry[i].hash_next;
+  }
+  return i;
+}
+
+// One line. NULL: taken or skipped.
+static const char *take_line(struct passwords *p, struct bytes line, bool *skipped,
+                             struct bytes *which) {
+  if (line.len == 0 || line.ptr[0] == '#' || trim(line).len == 0) {
+    return NULL;
+  }
+  if (bytes_find(line, ':') == line.len) {
+    *skipped = true;
+    return "a line without a colon is skipped:";
+  }
+  struct bytes name = trim(cut(&line, ':'));
+  struct bytes encoded = trim(cut(&line, ':'));
+  *which = name;
+  if (name.len == 0 || bytes_find(name, 0) < name.len) {
+    return "the user's name is missing";
+  }
+  if (name.len > U16_MAX) {
+    return "the user's name is too long:";
+  }
+  u32 hash = (u32)siphash(&p->key, name);
+  if (find(p, name, hash) != NONE) {
+    return "this user is there already:";
+  }
+  struct entry *e = &p->entry[p->count];
+  const char *bad = password_decode(encoded, &e->hash);
+  if (bad != NULL) {
+    return bad;
+  }
+  e->off = p->text_len;
+  e->len = (u32)name.len;
+  memcpy(p->text + e->off, name.ptr, name.len);
+  p->text_len += e->len;
+  u32 *bucket = &p->bucket[hash & p->bucket_mask];
+  e->hash_next = *bucket;
+  *bucket = p->count++;
+  return NULL;
+}
+
+struct passwords *password_parse(struct bytes text, struct span memory,
+                                 const struct siphash_key *key, password_say *say, void *user) {
+  struct passwords *p = lay_out(text, memory, key);
+  bool good = true;
+  struct bytes rest = text;
+  for (u32 number = 1; rest.len > 0; number++) {
+    struct bytes line = cut(&rest, '\n');
+    bool skipped = false;
+    struct bytes which = bytes_of(NULL, 0);
+    const char *why = take_line(p, line, &skipped, &which);
+    if (why == NULL) {
+      continue;
+    }
+    struct password_complaint c = {.line = number, .fatal = !skipped};
+    struct writer w = writer_init(span_of(c.text, sizeof c.text - 1));
+    write_str(&w, why);
+    if (which.len > 0) {  // never a hash, never a line that could be a password
+      write_str(&w, " user \"");
+      fmt_escaped(&w, bytes_sub(which, 0, MIN(which.len, (usize)24)));
+      write_str(&w, "\"");
+    }
+    c.text[w.pos] = 0;
+    say(user, &c);
+    good &= skipped;
+  }
+  return good ? p : NULL;
+}
+
+bool password_find(const void *ctx, struct bytes username, struct password_hash *out) {
+  const struct passwords *p = ctx;
+  u64 hash = siphash(&p->key, username);
+  u32 i = find(p, username, (u32)hash);
+  if (i != NONE) {
+    *out = p->entry[i].hash;
+    return true;
+  }
+  if (p->count > 0) {  // I1: chosen by bits that the buckets do not use
+    *out = p->entry[(hash >> 32) % p->count].hash;
+  } else {
+    *out = (struct password_hash){
+        .kind = PASSWORD_PBKDF2, .iterations = 101, .salt_len = 12, .hash_len = PASSWORD_HASH_LEN};
+  }
+  return false;
+}
+
+struct password_stats password_stats(const struct passwords *p) {
+  struct password_stats s = {.users = p->count};
+  for (u32 i = 0; i < p->count; i++) {
+    const struct password_hash *h = &p->entry[i].hash;
+    s.argon2 += h->kind == PASSWORD_ARGON2ID ? 1 : 0;
+    s.iterations_max = MAX(s.iterations_max, h->kind == PASSWORD_PBKDF2 ? h->iterations : 0u);
+  }
+  return s;
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+// Proves: every kind of hash that mosquitto_passwd of 1.6, 2.0 and 2.1 writes is read; what is none
+// is fatal with its line, and no message shows a hash; unknown users get a steady stand-in from the
+// file; a file cut anywhere is read without a step outside.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/base64.h"
+#include "broker/password.h"
+
+#include <cmocka.h>
+
+// As mosquitto_passwd of Debian's 2.0.11 wrote them (password "secret"); the third is 2.1's shape.
+#define S12 "MTIzNDU2Nzg5MDEy"
+#define H64 \
+  "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8gISIjJCUmJygpKissLS4vMDEyMzQ1Njc4OTo7PD0+Pw=="
+#define SHA "$6$" S12 "$" H64
+#define PBK "$7$101$" S12 "$" H64
+#define ARG "$argon2id$v=19$m=47104,t=1,p=1$" H64 "$" H64
+
+static u32 fatal, warned, first_line;
+static char text0[120];
+
+static void say(void *user, const struct password_complaint *c) {
+  (void)user;
+  if (fatal + warned == 0) {
+    first_line = c->line;
+    snprintf(text0, sizeof text0, "%s", c->text);
+  }
+  *(c->fatal ? &fatal : &warned) += 1;
+  assert_null(strstr(c->text, "MTIz"));
+}
+static struct passwords *load_n(const char *text, usize len) {
+  static const struct siphash_key key = {5, 6};
+  u8 *copy = malloc(len + (len == 0));
+  memcpy(copy, text, len);
+  usize size = password_bytes(bytes_of(copy, len));
+  void *memory = aligned_alloc(16, size);
+  fatal = warned = 0;
+  struct passwords *p = password_parse(bytes_of(copy, len), span_of(memory, size), &key, say, NULL);
+  free(copy);
+  if (p == NULL) {
+    free(memory);
+  }
+  return p;
+}
+static struct passwords *load(const char *text) {
+  return load_n(text, strlen(text));
+}
+
+static void kinds(void **state) {
+  struct password_hash h;
+  (void)state;
+  struct passwords *p =
+      load("# comment\n\nold:" SHA "\n new :  " PBK "  \r\nlast:" ARG ":what else\nu r:" PBK);
+  assert_non_null(p);
+  assert_int_equal(password_stats(p).users, 4);
+  assert_int_equal(password_stats(p).argon2, 1);
+  assert_int_equal(password_stats(p).iterations_max, 101);
+  assert_true(password_find(p, BYTES_LIT("old"), &h));
+  assert_int_equal(h.kind, PASSWORD_SHA512);
+  assert_int_equal(h.salt_len, 12);
+  assert_memory_equal(h.salt, "123456789012", 12);
+  for (u32 i = 0; i < 64; i++) {
+    assert_int_equal(h.hash[i], i);
+  }
+  assert_true(password_find(p, BYTES_LIT("new"), &h));
+  assert_int_equal(h.kind, PASSWORD_PBKDF2);
+  assert_int_equal(h.iterations, 101);
+  assert_true(password_find(p, BYTES_LIT("last"), &h));
+  assert_int_equal(h.kind, PASSWORD_ARGON2ID);
+  assert_int_equal(h.memory_kib, 47104);
+  assert_int_equal(h.salt_len, 64);
+  assert_true(password_find(p, BYTES_LIT("u r"), &h));
+  char out[200];
+  struct writer w = writer_init(span_of(out, sizeof out));
+  password_encode(&h, &w);
+  out[w.pos] = 0;
+  assert_string_equal(out, PBK);
+  free(p);
+}
+
+static void stand_in(void **state) {
+  struct password_hash h, again;
+  u32 kind[3] = {0};
+  char name[16];
+  (void)state;
+  struct passwords *p = load("a:" SHA "\nb:" PBK "\nc:" ARG "\n");
+  for (u32 i = 0; i < 600; i++) {
+    snprintf(name, sizeof name, "nobody%u", i);
+    assert_false(password_find(p, bytes_str(name), &h));
+    assert_false(password_find(p, bytes_str(name), &again));
+    assert_memory_equal(&h, &again, sizeof h);
+    kind[h.kind]++;
+  }
+  assert_true(kind[0] > 100 && kind[1] > 100 && kind[2] > 100);  // as costly as the real ones
+  free(p);
+  p = load("");
+  assert_false(password_find(p, BYTES_LIT("x"), &h));
+  assert_int_equal(h.iterations, 101);
+  free(p);
+}
+
+static void bad_lines(void **state) {
+  static const struct {
+    const char *text;
+    u32 line;
+  } bad[] = {
+      {"a:" PBK "\na:" PBK "\n", 2},
+      {":" PBK, 1},
+      {"  :" PBK, 1},
+      {"a:", 1},
+      {"a:secret", 1},
+      {"a:$5$x$y", 1},
+      {"\n\na:$7$0$" S12 "$" H64, 3},
+      {"a:$7$1000001$" S12 "$" H64, 1},
+      {"a:$7$101$$" H64, 1},
+      {"a:$7$101$" S12 "$" S12, 1},
+      {"a:$7$101$" S12 "$" H64 "AAAA", 1},
+      {"a:$7$101$" S12 "$%", 1},
+      {"a:$7$101$" H64 "AAAA$" H64, 1},
+      {"a:$6$" S12 "$", 1},
+      {"a:$argon2id$v=16$m=47104,t=1,p=1$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$m=47105,t=1,p=1$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$m=7,t=1,p=1$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$t=1,p=1$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$m=8,t=1,p=1,x=1$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$m=8,t=1,p=1$" H64, 1},
+  };
+  (void)state;
+  for (u32 i = 0; i < ARRAY_COUNT(bad); i++) {
+    struct passwords *p = load(bad[i].text);
+    if (p != NULL) {
+      fail_msg("%s was taken", bad[i].text);
+    }
+    assert_int_equal(first_line, bad[i].line);
+  }
+  assert_null(load_n("a\0b:" PBK, sizeof("a_b:" PBK) - 1));
+  struct passwords *p = load("a:" PBK "\nno colon\n");
+  assert_non_null(p);
+  assert_int_equal(warned, 1);
+  assert_int_equal(first_line, 2);
+  free(p);
+}
+
+static void cut_anywhere(void **state) {
+  static const char text[] = "a:" SHA "\nb:" ARG "\nc:" PBK;
+  struct password_hash h;
+  (void)state;
+  for (usize n = 0; n < sizeof text; n++) {
+    struct passwords *p = load_n(text, n);
+    if (p != NULL) {
+      (void)password_find(p, BYTES_LIT("b"), &h);
+      free(p);
+    }
+  }
+}
+
+static void base64(void **state) {
+  u8 in[70], text[100], out[70];
+  u32 len = 0;
+  (void)state;
+  for (u32 n = 0; n < sizeof in; n++) {
+    in[n] = (u8)(n * 37 + 200);
+    u32 t = base64_encode(bytes_of(in, n), span_of(text, sizeof text));
+    assert_true(base64_decode(bytes_of(text, t), span_of(out, n), &len));
+    assert_int_equal(len, n);
+    assert_memory_equal(out, in, n);
+    while (t > 0 && text[t - 1] == '=') {
+      t--;
+    }
+    assert_true(base64_decode(bytes_of(text, t), span_of(out, n), &len) && len == n);
+    assert_true(n == 0 || !base64_decode(bytes_of(text, t), span_of(out, n - 1), &len));
+  }
+  static const char *const bad[] = {"A",    "AB=", "A===",     "AB==C", "A-B_",
+                                    "AB C", "=",   "AAA=AAA=", "AB",    "AAAA="};
+  for (u32 i = 0; i < ARRAY_COUNT(bad); i++) {
+    if (base64_decode(bytes_str(bad[i]), span_of(out, sizeof out), &len)) {
+      fail_msg("%s was taken", bad[i]);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(kinds), cmocka_unit_test(stand_in),
+                                     cmocka_unit_test(bad_lines), cmocka_unit_test(cut_anywhere),
+                                     cmocka_unit_test(base64)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "server/login.h"
+
+#include "server/conn.h"
+
+static u32 place_count(const struct server_limits *l) {
+  return MAX(MIN(l->connections / 4, 4096u), 16u);
+}
+
+u64 login_bytes(const struct server_limits *limits) {
+  return pool_bytes(sizeof(struct login), place_count(limits)) + 64;
+}
+
+static void on_timer(struct core *core, u32 timer, void *owner) {
+  struct logins *l = owner;
+  (void)core, (void)timer;
+  l->timer_armed = false;  // the turn that this woke up looks at the window
+}
+
+bool login_init(struct server *s, struct carve *carve) {
+  struct logins *l = &s->logins;
+  u32 count = place_count(&s->limits);
+  struct span memory = carve_take(carve, pool_bytes(sizeof(struct login), count), 64);
+  l->timer = wheel_take(&s->core->wheel, TIMER_LOGIN, l);
+  if (memory.ptr == NULL || l->timer == WHEEL_NONE) {
+    return false;
+  }
+  pool_init(&l->pool, "logins", memory, sizeof(struct login), count);
+  list_init(&l->active);
+  for (u32 i = 0; i < LOGIN_FLOWS; i++) {
+    list_init(&l->flow[i].active);
+    list_init(&l->flow[i].waiting);
+  }
+  s->core->on_timer[TIMER_LOGIN] = on_timer;
+  return true;
+}
+
+// The flow of the client's prefix, keyed so that nobody can choose a neighbour.
+static u32 flow_of(const struct conn *c) {
+  u32 prefix = conn_address(c) >> 8;
+  return (u32)siphash(&c->server->core->hash_key, bytes_of(&prefix, sizeof prefix)) % LOGIN_FLOWS;
+}
+
+bool login_begin(struct conn *c, const struct password_hash *hash, bool known) {
+  struct logins *l = &c->server->logins;
+  ASSERT(c->state == CONN_CONNECT);
+  ASSERT(c->packet != NULL);
+  u32 index = flow_of(c);
+  struct login_flow *f = &l->flow[index];
+  struct login *n = f->count >= l->pool.count / 4 ? NULL : pool_take(&l->pool);
+  if (n == NULL) {
+    c->server->stats.logins_refused++;
+    return false;
+  }
+  n->conn = c;
+  n->flow = index;
+  n->known = known;
+  n->hash = *hash;
+  list_init(&n->link);
+  list_push(&f->waiting, &n->link);
+  f->count++;
+  if (!list_linked(&f->active)) {
+    list_push(&l->active, &f->active);
+  }
+  list_remove(&c->work);
+  c->state = CONN_LOGIN;
+  c->login = n;
+  c->deadline_ns = c->server->core->now_ns + LOGIN_WAIT_NS;
+  conn_arm(c);
+  return true;
+}
+
+// Gives the place back.
+static void put(struct logins *l, struct login *n) {
+  struct login_flow *f = &l->flow[n->flow];
+  ASSERT(n->conn->login == n);
+  n->conn->login = NULL;
+  if (l->current == n) {
+    l->current = NULL;
+    kdf_fini(&l->kdf);
+  }
+  list_remove(&n->link);
+  ASSERT(f->count > 0);
+  f->count--;
+  if (list_empty(&f->waiting)) {
+    list_remove(&f->active);
+  }
+  pool_put(&l->pool, n);
+}
+
+void login_cancel(struct conn *c) {
+  ASSERT(c->state == CONN_LOGIN);
+  put(&c->server->logins, c->login);
+}
+
+// Takes the next login of the flow whose turn it is, and begins to hash. False: nobody waits.
+static bool begin_next(struct logins *l) {
+  struct link *first = list_pop(&l->active);
+  if (first == NULL) {
+    return false;
+  }
+  struct login_flow *f = CONTAINER_OF(first, struct login_flow, active);
+  struct link *link = list_pop(&f->waiting);
+  ASSERT(link != NULL);
+  if (!list_empty(&f->waiting)) {
+    list_push(&l->active, &f->active);  // behind the others
+  }
+  struct login *n = CONTAINER_OF(link, struct login, link);
+  l->current = n;
+  struct mqtt_connect m;
+  struct bytes packet = bytes_of(n->conn->packet, n->conn->packet_len);
+  enum mqtt_reason bad = mqtt_decode_connect(packet, &m);
+  ASSERT(bad == MQTT_SUCCESS);  // as when it came
+  struct bytes password = bytes_part(packet, m.password);
+  struct bytes salt = bytes_of(n->hash.salt, n->hash.salt_len);
+  if (n->hash.kind == PASSWORD_PBKDF2) {
+    kdf_pbkdf2_begin(&l->kdf, password, salt, n->hash.iterations);
+  } else {
+    kdf_sha512(&l->kdf, password, salt);
+  }
+  return true;
+}
+
+static void decide(struct server *s) {
+  struct logins *l = &s->logins;
+  struct login *n = l->current;
+  struct conn *c = n->conn;
+  bool same = kdf_equal(l->kdf.sum, n->hash.hash, KDF_LEN);
+  bool good = same && n->known;
+  *(good ? &s->stats.logins_good : &s->stats.logins_bad) += 1;
+  put(l, n);
+  conn_login_done(c, good);
+}
+
+bool login_stage(struct core *core, void *ctx) {
+  struct server *s = ctx;
+  struct logins *l = &s->logins;
+  if (l->current == NULL && list_empty(&l->active)) {
+    return false;
+  }
+  if (core->now_ns - l->window_ns >= LOGIN_WINDOW_NS) {
+    l->window_ns = core->now_ns;
+    l->spent_ns = 0;
+  }
+  u64 start = plat_now_ns();
+  u64 used = 0;
+  u64 most =
+      l->spent_ns >= LOGIN_BUDGET_NS ? 0 : MIN(LOGIN_SLICE_NS, LOGIN_BUDGET_NS - l->spent_ns);
+  while (used < most && (l->current != NULL || begin_next(l))) {
+    if (kdf_step(&l->kdf, LOGIN_STEP)) {
+      decide(s);
+    }
+    used = plat_now_ns() - start;
+  }
+  l->spent_ns += used;
+  s->stats.login_ns += used;
+  bool left = l->current != NULL || !list_empty(&l->active);
+  if (left && l->spent_ns >= LOGIN_BUDGET_NS) {
+    if (!l->timer_armed) {
+      l->timer_armed = true;
+      wheel_arm(&core->wheel, l->timer, l->window_ns + LOGIN_WINDOW_NS);
+    }
+    return false;
+  }
+  return left;
+}

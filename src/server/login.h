@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Verification of passwords, off the path of everybody else: a CONNECT whose password must be
+// checked waits here, its connection is not read meanwhile, and the hashing is done in slices
+// within a budget of the core.
+//
+// I1  At most LOGIN_BUDGET_NS of each LOGIN_WINDOW_NS are spent on hashing, and at most
+//     LOGIN_SLICE_NS in one turn. One login is hashed at a time.
+// I2  Prefixes (IPv4 /24, by hash) take turns, so a storm from one does not keep out another; a
+//     prefix holds at most a quarter of the places. Who finds no place is refused at once (0x89).
+// I3  A failure is told after LOGIN_TARPIT_NS; a success at once.
+// I4  A user who is not there costs what one who is there costs (password.h I1), and nothing that a
+//     client sees differs.
+// I5  conn->login is non-NULL exactly in CONN_LOGIN; the login holds a copy of the hash, so that a
+//     reload may drop the tables.
+#pragma once
+#include "broker/password.h"
+#include "loop/carve.h"
+#include "server/server.h"
+#include "tls/kdf.h"
+
+#define LOGIN_WINDOW_NS 10000000ull
+#define LOGIN_BUDGET_NS 900000ull
+#define LOGIN_SLICE_NS 200000ull
+#define LOGIN_TARPIT_NS 1000000000ull
+#define LOGIN_WAIT_NS 10000000000ull  // then the client is sent away
+#define LOGIN_FLOWS 256u
+#define LOGIN_STEP 48u  // iterations between two looks at the clock, about 40 us
+
+struct conn;
+
+struct login {
+  struct link link;  // of its flow
+  struct conn *conn;
+  u32 flow;
+  bool known;
+  struct password_hash hash;
+};
+struct login_flow {  // the waiting logins of prefixes with one hash
+  struct link active;
+  struct link waiting;
+  u32 count;
+};
+struct logins {
+  struct pool pool;
+  struct login_flow flow[LOGIN_FLOWS];
+  struct link active;     // flows with somebody waiting, the next one first
+  struct login *current;  // being hashed; in no list
+  struct kdf kdf;
+  u64 window_ns, spent_ns;
+  u32 timer;
+  bool timer_armed;
+};
+
+u64 login_bytes(const struct server_limits *limits);
+// False: no memory.
+bool login_init(struct server *s, struct carve *carve);
+// The connection's CONNECT (whole in c->packet) waits for its password. False: no place.
+bool login_begin(struct conn *c, const struct password_hash *hash, bool known);
+// The connection ends before its verdict.
+void login_cancel(struct conn *c);
+// A stage of the loop, ctx is the server.
+bool login_stage(struct core *core, void *ctx);
