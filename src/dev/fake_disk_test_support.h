@@ -413,7 +413,7 @@ static void disk_default(u64 seed, bool scsi) {
   D.len = MEDIUM_LEN;
   D.block_len = rnd(2) != 0 ? 512 : 4096;
   D.seg_max = scsi ? 0 : 1 + rnd(30);
-  D.size_max = rnd(3) == 0 ? 65536 : 0;
+  D.size_max = rnd(3) == 0 ? 4096u << rnd(4) : 0;
   F.on_relax = disk_relax;
   F.queues = scsi ? 3 : 1;
   F.device_legacy = scsi ? 0x1004 : 0x1001;
