@@ -4,7 +4,7 @@ $(B)/bench/mqtt%: tests/client/mqtt%.c tests/client/mclient.c tests/client/mclie
 	@mkdir -p $(@D)
 	$(GCC) $(CLIENT_FLAGS) $(filter %.c,$^) -o $@ -lssl -lcrypto
 bench-tools: $(B)/bench/mqttload $(B)/bench/mqttmix ## load generator and mixed-load checker
-bench: $(B)/bench/mqttload $(B)/bench/stack $(B)/hosted/urmqtt ## side by side with mosquitto
+bench: $(B)/bench/mqttload $(B)/bench/stack $(B)/bench/idle_memory $(B)/hosted/urmqtt ## side by side with mosquitto
 	tests/bench/bench.py $(BENCH_ARGS)
 .PHONY: bench bench-tools
 # What a delivery costs in the broker alone: the hosted release's objects, packets in memory, no network.

@@ -19,6 +19,7 @@ import time
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 LOAD = os.path.join(ROOT, "build/bench/mqttload")
+IDLE_MEMORY = os.path.join(ROOT, "build/bench/idle_memory")
 STACK = os.path.join(ROOT, "build/bench/stack")
 BROKER = os.path.join(ROOT, "build/hosted/urmqtt")
 PKI = os.path.join(ROOT, "build/pki")
@@ -240,7 +241,8 @@ def close_idle(processes):
 
 
 def memory(target, tls):
-    """Resident bytes per idle connection after one message each way: the slope between two counts. mosquitto has a
+    """Resident bytes per idle connection after one message each way: the slope between two counts (beside it the
+    pools' own sum, build/bench/idle_memory). mosquitto has a
     file descriptor a connection, so its upper count stays below this machine's limit of 20 000."""
     low, high = 2000, 20000 if target.name.startswith("urmqtt") else 18000
     points = []
@@ -306,6 +308,10 @@ def main():
                 result["handshake"] = verdicts(result["cells"], {k: min(null[0][k], null[1][k]) for k in null[0]})
         if a.what in ("all", "memory"):
             result["memory_per_idle_connection"] = {}
+            path = os.path.join(work, "idle.json")
+            subprocess.run([IDLE_MEMORY, "--json", path], cwd=ROOT, check=True)
+            pools = json.load(open(path))
+            result["pools_per_idle_connection"] = pools
             for index, t in enumerate(targets):
                 if t.name == "mosquitto veth":
                     continue
@@ -317,7 +323,10 @@ def main():
                     slope = memory(t, tls)
                     key = f"{t.name} {'mtls' if tls else 'plain'}"
                     result["memory_per_idle_connection"][key] = slope
-                    print(f"memory per idle connection, {key}: " + (f"{slope:.0f} bytes" if slope else "failed"))
+                    own = pools["mtls" if tls else "plain"]
+                    print(f"memory per idle connection, {key}: "
+                          + (f"{slope:.0f} bytes resident" if slope else "failed")
+                          + (f", {own:.0f} in the pools" if t.name.startswith("urmqtt") else ""), flush=True)
     finally:
         for t in targets:
             t.stop()
