@@ -55,6 +55,7 @@ static u64 pvclock_read(void) {
     u32 before = pv_time.version;
     cpu_rmb();
     u64 delta = cpu_cycles_ordered() - pv_time.tsc_timestamp;
+    delta = (i64)delta < 0 ? 0 : delta;  // a moment behind the host's: not 500 years ahead
     i8 shift = pv_time.tsc_shift;
     delta = shift >= 0 ? delta << (shift & 63) : delta >> (-shift & 63);
     u64 ns = pv_time.system_time + scale(delta, pv_time.tsc_to_ns_mul);
