@@ -262,6 +262,7 @@ enum err config_parse(struct bytes tar, struct config *out, struct config_report
   out->check_retain_source = true;
   out->sys_interval_s = 10;
   out->connection_messages = true;
+  out->allow_zero_length_clientid = true;
   out->log_types = 1u << LOG_ERROR | 1u << LOG_WARNING | 1u << LOG_NOTICE | 1u << LOG_INFORMATION;
   struct parser p = {.tar = tar,
                      .config = out,

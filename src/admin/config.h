@@ -115,6 +115,7 @@ struct config {
   u32 retain_expiry_interval_min;                  // 0 = never
   u32 sys_interval_s;                              // 0 = no $SYS
   struct bytes auto_id_prefix;
+  bool allow_zero_length_clientid;
   bool queue_qos0_messages, upgrade_outgoing_qos, allow_duplicate_messages, connection_messages;
   bool log_topic;                      // log_dest topic: lines go to $SYS/broker/log/... too
   u32 log_types;                       // 1 << enum config_log

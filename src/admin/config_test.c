@@ -148,7 +148,7 @@ static void mistakes(void **state) {
       {"log_type nonsense", "no type"},
       {"cleansession true", "after the `connection` line"},
       {"topic # out", "after the `connection` line"},
-      {"allow_zero_length_clientid false", "not supported yet"},
+      {"allow_zero_length_clientid maybe", "true or false"},
       {"max_conections 1", "did you mean \"max_connections\""},
       {"certfil x", "did you mean \"certfile\""},
       {"log_typ x", "did you mean \"log_type\""},

@@ -10,17 +10,6 @@ static void on_per_listener(struct parser *p, void *field) {
   }
 }
 
-static void on_zero_length(struct parser *p, void *field) {
-  bool allowed = true;
-  (void)field;
-  take_bool(p, &allowed);
-  if (!allowed) {
-    problem(p, CONFIG_ERROR,
-            "allow_zero_length_clientid false is not supported yet: clients without an "
-            "identifier are given one");
-  }
-}
-
 // A file that may be empty: then it names nobody, or allows nothing.
 static void on_rules(struct parser *p, void *field) {
   u32 errors = p->report->error_count;
@@ -55,7 +44,7 @@ const struct keyword keywords_security[] = {
     {"per_listener_settings",
      BY(SCOPE_GLOBAL, struct config, per_listener_settings, on_per_listener)},
     {"allow_anonymous", IN_SECURITY(allow_anonymous)},
-    {"allow_zero_length_clientid", .take = on_zero_length},
+    {"allow_zero_length_clientid", IN_CONFIG(allow_zero_length_clientid)},
     {"acl_file", BY(SCOPE_SECURITY, struct config_security, acl_file, on_rules)},
     {"password_file", BY(SCOPE_SECURITY, struct config_security, password_file, on_rules)},
     {"acl_subscribe_check", IN_SECURITY(acl_subscribe_check)},

@@ -142,6 +142,7 @@ void serve_limits(const struct config *c, struct limits *l) {
   b->payload_size_max = c->message_size_limit;
   b->clients_max = c->global_max_clients;
   b->retained_expiry_s = (u32)MIN((u64)c->retain_expiry_interval_min * 60, (u64)U32_MAX);
+  b->allow_empty_client_id = c->allow_zero_length_clientid;
   b->queue_qos0 = c->queue_qos0_messages;
   b->upgrade_outgoing_qos = c->upgrade_outgoing_qos;
   b->client_id_prefix = c->auto_id_prefix.len > 0 ? c->auto_id_prefix : BYTES_LIT("auto-");

@@ -187,5 +187,6 @@ void broker_change_limits(struct broker *b, const struct broker_limits *l) {
   to->retain_available = l->retain_available;
   to->queue_qos0 = l->queue_qos0;
   to->upgrade_outgoing_qos = l->upgrade_outgoing_qos;
+  to->allow_empty_client_id = l->allow_empty_client_id;
   to->client_id_prefix = l->client_id_prefix;
 }

@@ -95,8 +95,9 @@ struct broker_identity {
   struct bytes client_id;  // in place of the packet's; empty = the packet's
   bool has_username;       // false: anonymous
   bool from_certificate;
-  u8 access_set;  // which rules hold for it, < BROKER_ACCESS_SETS
-  u8 qos_max;     // the listener's highest QoS, 0..2
+  u32 credential;  // the server's own: what the password was judged by; 0 = no password was
+  u8 access_set;   // which rules hold for it, < BROKER_ACCESS_SETS
+  u8 qos_max;      // the listener's highest QoS, 0..2
 };
 // How the connection is told things; the server's functions. `user` is the connection.
 struct broker_ops {
@@ -117,6 +118,9 @@ void broker_set_ops(struct broker *b, const struct broker_ops *ops);
 void broker_set_access(struct broker *b, u32 set, const struct access_rules *rules,
                        bool check_subscribe);
 void broker_access_changed(struct broker *b);
+
+// What the session's present connection came in as.
+struct access_who broker_who(const struct session *s, u32 *credential);
 
 // CONNECT, decoded and authenticated. 0: *out is the session with `user` attached, and its CONNACK
 // is the first thing to pull; *keep_alive_s is in force (server keep-alive applied, 0 = none).

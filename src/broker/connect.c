@@ -68,6 +68,7 @@ static void apply_connect(struct session *s, const struct mqtt_connect *c,
   bool v5 = c->version == MQTT_V5;
   s->version = (u8)c->version;
   s->qos_max = id->qos_max;
+  s->credential = id->credential;
   s->bridge = c->bridge;
   s->problem_info = c->props.request_problem != 0;
   s->normal_end = false;
@@ -258,4 +259,9 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
   ASSERT(pushed);
   retained_resume(s);
   return MQTT_SUCCESS;
+}
+
+struct access_who broker_who(const struct session *s, u32 *credential) {
+  *credential = s->credential;
+  return session_who(s);
 }

@@ -209,6 +209,7 @@ struct session {
   u32 stall_next;     // of the sessions that wait for the global ceiling of inflight
   u32 doom_next;      // of the sessions to be disconnected
   u32 dropped[BROKER_DROPPED_COUNT];
+  u32 credential;
   u8 version;
   u8 qos_max;  // of the listener: publishes, will and granted subscriptions
   u8 route_qos;

@@ -128,6 +128,9 @@ struct server {
 struct tls_time server_time(const struct listener_config *l);
 // Whether this connection may be there by its listener's configuration of now (server.c).
 bool conn_allowed(const struct conn *c);
+// Of an open connection: its user is still there, with the password entry that he came in by, or
+// nobody's name is asked for (connect.c).
+bool conn_name_allowed(const struct conn *c);
 static inline bool listener_takes_version(const struct listener_config *l, u8 version) {
   return l->versions == 0 || (l->versions >> version & 1) != 0;
 }

@@ -42,6 +42,30 @@ static struct bytes certificate_name(const struct conn *c) {
                                     : bytes_of(NULL, 0);
 }
 
+// Stands for an entry of the password file: another password or salt is another number, never 0.
+static u32 credential_of(const struct server *s, const struct password_hash *h) {
+  return (u32)siphash(&s->core->hash_key, bytes_of(h, sizeof *h)) | 1;
+}
+
+bool conn_name_allowed(const struct conn *c) {
+  const struct listener_config *l = &c->from->config;
+  const struct login_source *source = &c->server->login_source[l->access_set];
+  struct password_hash hash = {0};
+  u32 credential = 0;
+  ASSERT(c->state == CONN_OPEN);
+  struct access_who who = broker_who(c->session, &credential);
+  if (l->certificate_name != CERTIFICATE_NONE) {
+    return c->tls != NULL || c->front != NULL;  // who was named so; tls judges the rest
+  }
+  if (!who.has_username || source->find == NULL) {
+    return l->allow_anonymous;
+  }
+  bool good =
+      source->find(source->ctx, &who, &hash) && credential == credential_of(c->server, &hash);
+  mem_wipe(&hash, sizeof hash);
+  return good;
+}
+
 // Who connects, by this listener's rules. TO_CHECK: *hash is what his password must give.
 static enum who identify(const struct conn *c, const struct mqtt_connect *m, struct bytes packet,
                          struct broker_identity *id, struct password_hash *hash, bool *known) {
@@ -203,7 +227,7 @@ enum packet_use conn_connect(struct conn *c, const struct mqtt_header *h, struct
 void conn_login_done(struct conn *c, bool good) {
   struct mqtt_connect m;
   struct broker_identity id;
-  struct password_hash hash;
+  struct password_hash hash = {0};
   bool known = false;
   ASSERT(c->state == CONN_LOGIN);
   ASSERT(c->login == NULL);
@@ -214,6 +238,7 @@ void conn_login_done(struct conn *c, bool good) {
     c->state = CONN_CONNECT;
     // Asked once more: what has been reloaded meanwhile counts.
     enum who who = identify(c, &m, packet, &id, &hash, &known);
+    id.credential = who == WHO_TO_CHECK ? credential_of(c->server, &hash) : 0;
     if (who == WHO_REFUSED || (who == WHO_TO_CHECK && !known)) {
       refuse(c, m.version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m.client_id));
     } else {

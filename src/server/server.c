@@ -295,6 +295,9 @@ bool conn_allowed(const struct conn *c) {
   if (l->closed || !version || (!c->tls_due && l->tls != NULL)) {
     return false;
   }
+  if (c->state == CONN_OPEN && !conn_name_allowed(c)) {
+    return false;
+  }
   if (l->tls == NULL) {  // who came by TLS may stay, and who has not finished cannot
     return !c->tls_due || c->tls != NULL;
   }

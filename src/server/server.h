@@ -72,9 +72,10 @@ bool server_listener(const struct server *server, u32 index, struct listener_con
 // those there are. Takes a reference to config->tls and drops the old one's. ERR_NOT_FOUND.
 enum err server_relisten(struct server *server, const struct listener_config *config);
 // Judges every connection again by its listener as it is now: certificates by the listener's
-// context (tls_recheck), TLS where it is due, the protocol version. Who is no longer allowed gets
-// DISCONNECT 0x87 and is ended. Handshakes under way are judged when they are done. Returns how
-// many were ended.
+// context (tls_recheck), TLS where it is due, the protocol version, the user by the password entry
+// he came in by (another entry ends him, also when it is of the same password). Who is no longer
+// allowed gets DISCONNECT 0x87 and is ended. Handshakes under way are judged when they are done.
+// Returns how many were ended.
 u32 server_recheck(struct server *server);
 // Takes over accepted_max and packet_size_max; the rest belongs to pools.
 void server_change_limits(struct server *server, const struct server_limits *limits);

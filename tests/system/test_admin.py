@@ -186,6 +186,54 @@ def test_reload_with_a_mistake_changes_nothing(start, pki):
     assert b.stop() == 0
 
 
+def login(user, password, client_id="login"):
+    body = lab.utf8("MQTT") + b"\4\xc2\0\x3c" + lab.utf8(client_id) + lab.utf8(user) + lab.utf8(password)
+    return Raw().send(lab.packet(0x10, body))
+
+
+def test_reload_of_passwords_and_acl(start, tmp_path):
+    conf = tmp_path / "conf"
+    conf.mkdir()
+
+    def passwords(**users):
+        for k, (user, password) in enumerate(users.items()):
+            subprocess.run(["mosquitto_passwd", *(["-c"] if k == 0 else []), "-b", conf / "pw.new", user, password], check=True)
+        os.replace(conf / "pw.new", conf / "pw")
+
+    passwords(ann="a", bob="b", cid="c")
+    kept = next(line for line in open(conf / "pw") if line.startswith("ann"))
+    (conf / "acl").write_text("user ann\ntopic readwrite #\nuser bob\ntopic readwrite #\nuser cid\ntopic readwrite #\n")
+    text = f"network {BROKER}/24\nlistener 1883\npassword_file pw\nacl_file acl\n"
+    b = start(config=text)
+    assert lab.ping()
+    clients = {user: login(user, password, user) for user, password in (("ann", "a"), ("bob", "b"), ("cid", "c"))}
+    for c in clients.values():
+        assert c.receive() == (0x20, b"\0\0")
+        c.send(subscribe("t", 0, version=4)).receive()
+    # bob is gone, cid has another password, ann may only read: her entry and her connection stay.
+    passwords(cid="other")
+    with open(conf / "pw", "a") as f:
+        f.write(kept)
+    (conf / "acl").write_text("user ann\ntopic read t\n")
+    b.type("reload")
+    b.wait("reload: done; 2 connections")
+    assert clients["bob"].receive() is None and clients["cid"].receive() is None
+    ann = clients["ann"]
+    assert alive(ann)
+    assert ann.send(publish("t", b"x", 1, version=4)).receive() == (0x40, b"\0\1") and ann.silent()
+    again = login("cid", "other", "cid")
+    assert again.receive() == (0x20, b"\0\0")
+    assert login("bob", "b", "bob").receive() == (0x20, b"\0\5")
+    # A line that is wrong changes nothing.
+    b.lines.clear()
+    (conf / "acl").write_text("user ann\ntopic everything t\nnonsense\n")
+    b.type("reload")
+    b.wait("acl:[23]: error")
+    b.wait("nothing was changed")
+    assert alive(ann) and alive(again)
+    assert b.stop() == 0
+
+
 def test_reload_opens_and_closes_listeners(start):
     b = start()
     assert lab.ping()

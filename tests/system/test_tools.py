@@ -213,6 +213,27 @@ def test_mosquitto_of_the_container(tmp_path):
     assert "listener 9883 is mosquitto's HTTP interface" in p.stdout
 
 
+def test_mosquitto_of_home_assistant(tmp_path):
+    """Four listeners, passwords, ACL, an included folder: packed whole, starts as it is."""
+    for folder in ("ssl", "share/mosquitto"):
+        (tmp_path / folder).mkdir(parents=True)
+    for name in ("ca.crt", "server.crt", "server.key"):
+        shutil.copy(os.path.join(PKI, name), tmp_path / "ssl")
+    subprocess.run(["mosquitto_passwd", "-c", "-b", tmp_path / "pw", "homeassistant", "secret"], check=True)
+    (tmp_path / "acl").write_text("user homeassistant\ntopic readwrite #\n")
+    (tmp_path / "share/mosquitto/own.conf").write_text("max_inflight_messages 40\n")
+    conf, out = mosquitto(tmp_path, "homeassistant"), tmp_path / "out.iso"
+    p = run(STAMP, make_iso(tmp_path / "in.iso"), "--mosquitto", conf, "-o", out)
+    assert p.returncode == 0 and p.stderr == "", p.stderr
+    of = fates(p)
+    assert of["password_file"] == of["acl_file"] == of["listener"] == of["max_inflight_messages"] == "kept"
+    assert of["user"] == of["log_timestamp_format"] == "ignored" and "refused" not in of.values()
+    at = str(tmp_path).strip("/")
+    assert carried(out, tmp_path) == sorted(["urmqtt.conf"] + [f"{at}/{n}" for n in (
+        "pw", "acl", "ssl/ca.crt", "ssl/server.crt", "ssl/server.key", "share/mosquitto/own.conf")])
+    assert "missing: network" in p.stdout and "secret" not in p.stdout
+
+
 def test_mosquitto_with_what_cannot_be_honoured(tmp_path):
     conf = tmp_path / "m.conf"
     conf.write_text("listener 1883\nallow_anonymous true\nauth_plugin /usr/lib/x.so\nfoo 1\n")
