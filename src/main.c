@@ -73,6 +73,11 @@ static void print_end(void) {
       (unsigned long long)s->accepted, (unsigned long long)b->publish_received,
       (unsigned long long)b->publish_sent, (unsigned long long)b->publish_dropped,
       (unsigned long long)s->protocol_errors);
+  if (s->logins_good + s->logins_bad + s->logins_refused > 0) {
+    say("logins: %llu good, %llu bad, %llu without a place, %llu ms of hashing",
+        (unsigned long long)s->logins_good, (unsigned long long)s->logins_bad,
+        (unsigned long long)s->logins_refused, (unsigned long long)s->login_ns / 1000000);
+  }
 }
 
 void urmqtt_main(void) {

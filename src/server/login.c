@@ -140,7 +140,7 @@ bool login_stage(struct core *core, void *ctx) {
   }
   if (core->now_ns - l->window_ns >= LOGIN_WINDOW_NS) {
     l->window_ns = core->now_ns;
-    l->spent_ns = 0;
+    l->spent_ns -= MIN(l->spent_ns, LOGIN_BUDGET_NS);  // what was too much is paid now
   }
   u64 start = plat_now_ns();
   u64 used = 0;
@@ -152,7 +152,7 @@ bool login_stage(struct core *core, void *ctx) {
     }
     used = plat_now_ns() - start;
   }
-  l->spent_ns += used;
+  l->spent_ns = MIN(l->spent_ns + used, LOGIN_DEBT_MAX_NS);
   s->stats.login_ns += used;
   bool left = l->current != NULL || !list_empty(&l->active);
   if (left && l->spent_ns >= LOGIN_BUDGET_NS) {

@@ -20,6 +20,7 @@
 
 #define LOGIN_WINDOW_NS 10000000ull
 #define LOGIN_BUDGET_NS 900000ull
+#define LOGIN_DEBT_MAX_NS (10 * LOGIN_BUDGET_NS)  // a stopped machine is no debt for ever
 #define LOGIN_SLICE_NS 200000ull
 #define LOGIN_TARPIT_NS 1000000000ull
 #define LOGIN_WAIT_NS 10000000000ull  // then the client is sent away
