@@ -39,6 +39,7 @@ include tests/system/tls.mk
 include tests/system/system.mk
 include tests/system/net.mk
 include src/boot/kernel.mk
+include tests/wycheproof/kernel.mk
 include image/image.mk
 include tests/dev/dev.mk
 include tests/qemu/qemu.mk

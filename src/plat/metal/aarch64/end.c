@@ -22,12 +22,6 @@ static void psci(u32 function) {
   }
 }
 
-// The button of these boards is a line of a GPIO controller that only AML or the device tree names:
-// nobody looks at it yet.
-bool machine_button(void) {
-  return false;
-}
-
 void machine_power_off(void) {
   psci(SYSTEM_OFF);
 }
