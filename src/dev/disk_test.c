@@ -327,6 +327,11 @@ static void zero_limits(void **state) {
   assert_int_equal(plug(), ERR_OK);
   assert_int_equal(facts.block_len, 512);
   assert_true(facts.discard_max == 0 && facts.zero_max == 0 && facts.transfer_max >= 512);
+  disk_default(25, false);
+  store_le32(F.config + 40, 0);  // sectors, but no segments
+  store_le32(F.config + 52, 0);
+  assert_int_equal(plug(), ERR_OK);
+  assert_true(facts.discard_max == 0 && facts.zero_max == 0);
   disk_default(10, false);
   memset(F.config + 8, 0xff, sizeof F.config - 8);
   D.seg_max = 1u << 30;
@@ -366,6 +371,7 @@ static void failing(void **state) {
     }
     settle();
     assert_true(answered[BLOCK_ERROR] > 200 && answered[BLOCK_OK] > 200);
+    assert_int_equal(answered[BLOCK_ERROR], D.bad);
     assert_int_equal(answered[BLOCK_LOST], 0);
   }
 }

@@ -20,6 +20,7 @@ struct disk {
   u32 block_len;
   u32 seg_max, size_max;  // as stated; 0: not stated
   u32 flushes, served, aborts, lun_resets;
+  u32 bad;          // operations that it answered with a failure or with nonsense
   bool silent;      // answers no request
   bool tmf_silent;  // nor the control queue
   bool zero_lies;   // says that it zeroed, and did not
@@ -138,7 +139,12 @@ static bool blk_serve(enum fault fault) {
   assert_int_equal(parts[count - 1].len, 1);
   assert_true((parts[count - 1].flags & 2) != 0);
   u8 status = fault == FAULT_FAILS ? 1 : blk_do(parts, count);
-  put_status(&parts[count - 1], fault == FAULT_STATUS ? (u8)(3 + rnd(252)) : status);
+  if (fault != FAULT_STATUS) {
+    put_status(&parts[count - 1], status);
+  } else if (rnd(2) != 0) {  // else it is not written at all
+    put_status(&parts[count - 1], (u8)(3 + rnd(252)));
+  }
+  D.bad += fault == FAULT_STATUS || fault == FAULT_FAILS;
   D.served++;
   show_completion(q, head, fault);
   return true;
@@ -327,6 +333,7 @@ static bool scsi_serve(enum fault fault) {
     }
   }
   D.served++;
+  D.bad += lun != U32_MAX && (fault == FAULT_STATUS || fault == FAULT_FAILS);
   show_completion(q, head, fault);
   return true;
 }
