@@ -6,14 +6,16 @@ say what is missing; an idle broker uses next to no host CPU."""
 import json
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
+import threading
 import time
 
 import pytest
 
-from run_vm import Machine, build_dir
+from run_vm import Machine, ROOT, build_dir
 
 KERNEL = os.path.join(build_dir(), "x86_64/urmqtt.elf")
 ISO = os.path.join(build_dir(), "urmqtt.iso")
@@ -86,15 +88,17 @@ def test_every_virtio_net(bundles, nic):
         mix(m, 20, 500, 3)
 
 
-def free_port():
+def is_free(port):
     with socket.socket() as s:
-        for port in range(21000, 21200):
-            try:
-                s.bind(("127.0.0.1", port))
-                return port
-            except OSError:
-                continue
-    raise AssertionError("no free port")
+        try:
+            s.bind(("127.0.0.1", port))
+            return True
+        except OSError:
+            return False
+
+
+def free_port():
+    return next(port for port in range(21000, 21200) if is_free(port))
 
 
 @pytest.mark.parametrize("machine,cpu", [("q35", "max"), ("pc", "qemu64")])
@@ -134,6 +138,38 @@ def test_power_button(bundles, how):
         m.wait_end(10)
         assert time.monotonic() - pressed < 5 and m.process.returncode == 0
         assert "stopping: every client has been told" in m.output()
+
+
+def test_run_with_a_configuration_of_ones_own(tmp_path):
+    """`./urmqtt run --config DIR` boots that configuration, says what to paste, and what it says works; Ctrl-C ends it."""
+    for f in ("ca.crt", "server.crt", "server.key"):
+        shutil.copy(os.path.join(PKI, f), tmp_path)
+    (tmp_path / "urmqtt.conf").write_text("listener 9883\ncafile ca.crt\ncertfile server.crt\nkeyfile server.key\n"
+                                          "require_certificate true\nlistener 9001\nallow_anonymous true\n")
+    port = free_port()
+    plain = next(p for p in range(port + 1, port + 100) if is_free(p))
+    run = subprocess.Popen(["./urmqtt", "run", "--config", str(tmp_path), "--port", str(port), "--plain-port", str(plain)],
+                           cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True)
+    timer = threading.Timer(120, os.killpg, (run.pid, signal.SIGTERM))
+    timer.start()
+    said = ""
+    try:
+        for line in run.stdout:
+            said += line
+            if "Ctrl-C ends it" in line:
+                break
+        paste = [line.strip() for line in said.splitlines() if "mosquitto_pub" in line]
+        assert len(paste) == 1 and f"-p {port}" in paste[0], said
+        sub = subprocess.Popen(["mosquitto_sub", "-p", str(plain), "-t", "test/#", "-C", "1", "-W", "20"], stdout=subprocess.PIPE)
+        time.sleep(1)
+        command = paste[0].replace("YOUR-CA", f"{PKI}/ca").replace("YOUR-CLIENT", f"{PKI}/client")
+        subprocess.run(command + " -q 1", shell=True, check=True, timeout=20)
+        assert sub.communicate(timeout=25)[0] == b"hello, urMQTT\n"
+    finally:
+        os.killpg(run.pid, signal.SIGINT)
+        timer.cancel()
+        rest = run.communicate(timeout=20)[0]
+    assert run.returncode == 0 and "ended" in rest, said + rest
 
 
 @root
