@@ -175,6 +175,14 @@ void take_positive(struct parser *p, void *field) {
   }
 }
 
+void take_id_prefix(struct parser *p, void *field) {
+  if (value_of(p).len > CONFIG_ID_PREFIX_MAX) {
+    problem(p, CONFIG_ERROR, "%s is longer than %u bytes", p->k->name, CONFIG_ID_PREFIX_MAX);
+    return;
+  }
+  take_text(p, field);
+}
+
 void take_text(struct parser *p, void *field) {
   struct bytes v = value_of(p);
   if (v.len == 0) {

@@ -40,15 +40,6 @@ static void on_duplicates(struct parser *p, void *field) {
   }
 }
 
-// mosquitto's auto_id_prefix: clients without an identifier get this and something unique.
-static void on_id_prefix(struct parser *p, void *field) {
-  if (value_of(p).len > CONFIG_ID_PREFIX_MAX) {
-    problem(p, CONFIG_ERROR, "%s is longer than %u bytes", p->k->name, CONFIG_ID_PREFIX_MAX);
-    return;
-  }
-  take_text(p, field);
-}
-
 #define OWN_MEMORY "urMQTT divides the machine's memory itself"
 #define FROM_RAM "served from RAM, there is no storage yet: a restart forgets it"
 #define WITH_DISK "there is no storage yet"
@@ -78,7 +69,7 @@ const struct keyword keywords_broker[] = {
      BY(SCOPE_GLOBAL, struct config, allow_duplicate_messages, on_duplicates),
      MAPPED("overlapping subscriptions get one copy, with the highest QoS")},
     {"sys_interval", IN_CONFIG(sys_interval_s), .most = 65535},
-    {"auto_id_prefix", BY(SCOPE_GLOBAL, struct config, auto_id_prefix, on_id_prefix)},
+    {"auto_id_prefix", BY(SCOPE_GLOBAL, struct config, auto_id_prefix, take_id_prefix)},
     {"persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence), MAPPED(FROM_RAM)},
     {"retained_persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence),
      MAPPED(FROM_RAM)},

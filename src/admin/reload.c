@@ -64,6 +64,15 @@ static u32 close_gone(struct core *core, const struct config *c) {
   return count;
 }
 
+static void say_mount(const struct core *core, const struct config_listener *l) {
+  struct listener_config now;
+  for (u32 i = 0; server_listener(core->server, i, &now); i++) {
+    if (now.port == l->port && !bytes_equal(now.mount, l->mount_point)) {
+      say("  listener %u: mount_point has changed: it counts from the next start", l->port);
+    }
+  }
+}
+
 static void swap(struct core *core, const struct config *c, struct made *m) {
   for (u32 i = 0; i < c->listener_count; i++) {
     const struct config_listener *l = &c->listener[i];
@@ -72,6 +81,7 @@ static void swap(struct core *core, const struct config *c, struct made *m) {
     }
     struct listener_config config = serve_listener_config(c, i);
     config.tls = m->tls[i];
+    say_mount(core, l);
     enum err e = server_relisten(core->server, &config);
     if (e == ERR_NOT_FOUND) {
       e = server_listen(core->server, &config);

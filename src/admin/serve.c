@@ -276,6 +276,8 @@ struct listener_config serve_listener_config(const struct config *c, u32 index) 
                                    .origin_count = l->origin_count,
                                    .proxy = l->proxy,
                                    .proxy_needs_tls = l->proxy_needs_tls,
+                                   .mount = l->mount_point,
+                                   .id_prefix = l->auto_id_prefix,
                                    .ignore_client_dates = l->disable_client_cert_date_checks};
   static_assert(sizeof config.origins == sizeof l->origin, "one list");
   memcpy(config.origins, l->origin, sizeof config.origins);

@@ -93,6 +93,9 @@ void broker_change_limits(struct broker *b, const struct broker_limits *limits);
 struct broker_identity {
   struct bytes username;   // from the certificate or the packet
   struct bytes client_id;  // in place of the packet's; empty = the packet's
+  struct bytes mount;      // mosquitto's mount_point: stands before each topic of the client and is
+                           // taken off what it is sent; lives as long as the connection
+  struct bytes id_prefix;  // of an assigned client id; empty = the broker's
   bool has_username;       // false: anonymous
   bool from_certificate;
   u32 credential;  // the server's own: what the password was judged by; 0 = no password was

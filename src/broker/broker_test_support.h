@@ -41,7 +41,8 @@ struct client {
   enum mqtt_reason reason;  // why the connection ended
   struct mqtt_connack connack;
   u16 keep_alive_s;
-  u8 qos_max;  // of its listener
+  u8 qos_max;         // of its listener
+  const char *mount;  // of its listener; NULL = none
   u8 access_set;
   const char *username;  // NULL = anonymous
   u8 *rx;
@@ -208,7 +209,9 @@ static bool client_connect_with(struct client *c, const struct mqtt_connect_out 
   struct bytes p = bytes_of(copy, w.pos);
   struct mqtt_connect d;
   CHECK(mqtt_decode_connect(p, &d) == MQTT_SUCCESS);
-  struct broker_identity id = {.qos_max = c->qos_max, .access_set = c->access_set};
+  struct broker_identity id = {.qos_max = c->qos_max,
+                               .access_set = c->access_set,
+                               .mount = bytes_str(c->mount != NULL ? c->mount : "")};
   if (c->username != NULL) {
     id.username = bytes_str(c->username);
     id.has_username = true;

@@ -17,6 +17,9 @@ static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_
   if (c->has_will && c->will_qos > id->qos_max) {
     return MQTT_QOS_NOT_SUPPORTED;  // [MQTT-3.2.2-12]
   }
+  if (c->has_will && c->will_topic.len + id->mount.len > U16_MAX) {
+    return MQTT_TOPIC_NAME_INVALID;
+  }
   if (c->has_will && c->will_retain && !b->limits.retain_available) {
     return MQTT_RETAIN_NOT_SUPPORTED;  // [MQTT-3.2.2-13]
   }
@@ -31,24 +34,24 @@ static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_
 }
 
 static struct message *make_will(struct broker *b, const struct mqtt_connect *c,
-                                 struct bytes packet, const struct access_who *who, u8 set) {
-  struct message_in in = {.topic = bytes_part(packet, c->will_topic),
+                                 struct bytes packet, const struct access_who *who,
+                                 const struct broker_identity *id) {
+  struct message_in in = {.topic = mount_in(b, id->mount, bytes_part(packet, c->will_topic)),
                           .props = bytes_part(packet, c->will_props.all),
                           .payload = bytes_part(packet, c->will_payload),
                           .qos = c->will_qos,
                           .retain = c->will_retain,
                           .expires_ns = expiry_deadline(&c->will_props, 0),
                           .origin = who,
-                          .origin_set = set};
+                          .origin_set = id->access_set};
   return message_make(b, &in);
 }
 
 #define ASSIGNED_MAX 48u
 // The prefix and 16 hexadecimal digits that nobody can predict and nobody has [MQTT-3.1.3-6].
-static struct bytes assign_id(struct broker *b, u8 id[ASSIGNED_MAX]) {
-  const struct broker_limits *l = &b->limits;
-  struct bytes prefix =
-      bytes_sub(l->client_id_prefix, 0, MIN(l->client_id_prefix.len, ASSIGNED_MAX - 16));
+static struct bytes assign_id(struct broker *b, struct bytes own_prefix, u8 id[ASSIGNED_MAX]) {
+  struct bytes prefix = own_prefix.len > 0 ? own_prefix : b->limits.client_id_prefix;
+  prefix.len = MIN(prefix.len, ASSIGNED_MAX - 16);
   struct writer w = {0};
   do {
     u64 n = b->id_counter++;
@@ -69,6 +72,7 @@ static void apply_connect(struct session *s, const struct mqtt_connect *c,
   s->version = (u8)c->version;
   s->qos_max = id->qos_max;
   s->credential = id->credential;
+  s->mount = id->mount;
   s->bridge = c->bridge;
   s->problem_info = c->props.request_problem != 0;
   s->normal_end = false;
@@ -226,10 +230,10 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
   struct connack a = {.qos_max = id->qos_max, .keep_alive_s = keep_alive_of(b, c)};
   struct bytes client_id = id->client_id.len > 0 ? id->client_id : bytes_part(packet, c->client_id);
   if (client_id.len == 0) {
-    client_id = a.assigned = assign_id(b, assigned);
+    client_id = a.assigned = assign_id(b, id->id_prefix, assigned);
   }
   struct access_who who = {id->username, client_id, id->has_username};
-  struct message *will = c->has_will ? make_will(b, c, packet, &who, id->access_set) : NULL;
+  struct message *will = c->has_will ? make_will(b, c, packet, &who, id) : NULL;
   struct control *control = pool_take(&b->controls);
   u8 *names = make_names(b, client_id, id->username);
   bool present = false;

@@ -141,6 +141,10 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   if (reason != MQTT_SUCCESS) {
     return reason;
   }
+  topic = mount_in(b, s->mount, topic);
+  if (topic.ptr == NULL) {
+    return MQTT_TOPIC_NAME_INVALID;
+  }
   ASSERT(topic.len > 0);
   if (p->qos == 2 && inbound_has(s, p->packet_id)) {  // I1
     rate_count(s, (u32)packet.len, now_ns);

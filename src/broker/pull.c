@@ -90,14 +90,20 @@ static void publish_segments(const struct session *s, const struct entry *e, str
   }
   bool v5 = s->version == MQTT_V5;
   u32 rest_off = !v5 ? m->payload_off : middle_len == 0 ? m->props_off : m->raw_off;
-  u32 remaining = m->props_off + middle_len + m->len - rest_off;
+  u32 cut = mount_out(s, m);
+  u32 remaining = m->props_off - cut + middle_len + m->len - rest_off;
   u8 first = (u8)(MQTT_PUBLISH << 4 | ((e->flags & ENTRY_DUP) != 0 && e->qos > 0 ? 8 : 0) |
                   e->qos << 1 | ((e->flags & ENTRY_RETAIN) != 0 ? 1 : 0));
   struct writer w = writer_init(span_of(g->head, sizeof g->head));
   write_u8(&w, first);
   mqtt_write_varint(&w, MIN(remaining, MQTT_REMAINING_MAX));
+  if (cut > 0) {
+    write_be16(&w, (u16)(m->topic_len - cut));
+  }
+  ASSERT(w.err == ERR_OK);
+  u32 from = cut > 0 ? 2 + cut : 0;
   segments_add(g, writer_bytes(&w));
-  segments_add(g, bytes_of(m->data, m->props_off));
+  segments_add(g, bytes_of(m->data + from, m->props_off - from));
   segments_add(g, bytes_of(g->middle, middle_len));
   segments_add(g, bytes_of(m->data + rest_off, m->len - rest_off));
 }

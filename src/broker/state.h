@@ -210,6 +210,7 @@ struct session {
   u32 doom_next;      // of the sessions to be disconnected
   u32 dropped[BROKER_DROPPED_COUNT];
   u32 credential;
+  struct bytes mount;  // the listener's; empty = none
   u8 version;
   u8 qos_max;  // of the listener: publishes, will and granted subscriptions
   u8 route_qos;
@@ -257,6 +258,7 @@ struct broker {
   u32 access_mask;
   u32 stall_head, stall_tail;   // by stall_next
   u32 doom_head;                // by doom_next
+  u8 mounted[U16_MAX];          // a topic behind its mount point
   struct levels match_levels;   // of the name being routed
   struct levels filter_levels;  // of a filter being added or replayed
   struct levels name_levels;    // of a retained name
@@ -364,6 +366,12 @@ void retained_cancel(struct broker *b, const struct sub *sub);
 void retained_resume(struct session *s);  // the session has been pulled, or is connected again
 void retained_park(struct session *s);    // the session is offline
 bool retained_stage(struct broker *b, u64 now_ns);
+// mount.c
+// The topic or filter as the broker has it: behind the mount point. Good until the next call. ptr
+// NULL: longer than a topic may be.
+struct bytes mount_in(struct broker *b, struct bytes mount, struct bytes topic);
+// Bytes at the front of this message's topic that the client does not see.
+u32 mount_out(const struct session *s, const struct message *m);
 void retained_check(const struct broker *b);
 
 // access.c

@@ -56,6 +56,7 @@ struct conn_name {     // what a handshake leaves for CONNECT: the certificate's
 };
 
 struct server_listener {
+  u8 mount[SERVER_MOUNT_MAX];
   struct server *server;
   struct listener_config config;
   u32 connections;

@@ -70,7 +70,10 @@ bool conn_name_allowed(const struct conn *c) {
 static enum who identify(const struct conn *c, const struct mqtt_connect *m, struct bytes packet,
                          struct broker_identity *id, struct password_hash *hash, bool *known) {
   const struct listener_config *l = &c->from->config;
-  *id = (struct broker_identity){.qos_max = l->max_qos, .access_set = l->access_set};
+  *id = (struct broker_identity){.qos_max = l->max_qos,
+                                 .access_set = l->access_set,
+                                 .mount = l->mount,
+                                 .id_prefix = l->id_prefix};
   if (l->certificate_name != CERTIFICATE_NONE) {  // mosquitto: without the name he is refused
     struct bytes name = certificate_name(c);
     id->username = name;

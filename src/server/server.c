@@ -247,7 +247,12 @@ enum err server_listen(struct server *s, const struct listener_config *config) {
     return ERR_LIMIT;
   }
   struct server_listener *l = &s->listener[s->listener_count];
+  ASSERT(config->mount.len <= sizeof l->mount);
   *l = (struct server_listener){.server = s, .config = *config};
+  if (config->mount.len > 0) {
+    memcpy(l->mount, config->mount.ptr, config->mount.len);
+  }
+  l->config.mount = bytes_of(l->mount, config->mount.len);
   TRY(tcp_listen(s->core->net, config->port, &tcp_ops, l));
   if (config->tls != NULL) {
     l->config.tls = tls_context_ref(config->tls);
@@ -271,7 +276,9 @@ enum err server_relisten(struct server *s, const struct listener_config *config)
       continue;
     }
     struct tls_context *old = l->config.tls;
+    struct bytes mount = l->config.mount;  // sessions borrow it
     l->config = *config;
+    l->config.mount = mount;
     l->config.tls = config->tls != NULL ? tls_context_ref(config->tls) : NULL;
     if (old != NULL) {
       tls_context_unref(old);

@@ -24,6 +24,7 @@ enum certificate_name {
   CERTIFICATE_SAN_EMAIL,    // the first rfc822Name
 };
 #define SERVER_LISTENERS_MAX 16u
+#define SERVER_MOUNT_MAX 200u
 #define SERVER_ORIGINS_MAX 8u
 struct listener_config {
   u16 port;
@@ -46,6 +47,8 @@ struct listener_config {
   // not), and where; the text is borrowed. It is also what a drain names, when there is one.
   enum mqtt_reason redirect;
   struct bytes server_reference;
+  struct bytes mount;        // copied: what a listener began with stays until the program ends
+  struct bytes id_prefix;    // of client ids given to its clients; borrowed; empty = the broker's
   bool ignore_client_dates;  // mosquitto's disable_client_cert_date_checks
   bool closed;               // nobody comes in, and server_recheck ends who is there
   u32 address;               // of this machine; 0 = every one

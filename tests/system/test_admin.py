@@ -329,3 +329,20 @@ def test_capath_and_dates(start, pki, tmp_path):
     b.wait("reload: done; 1 connections")
     assert told(late, b"\x87")
     assert b.stop() == 0
+
+
+def test_mount_point_and_id_prefix(start):
+    b = start(config=CONFIG + "listener 1885\nmount_point site/\nlistener_auto_id_prefix gate-\n")
+    assert lab.ping()
+    gate = Raw(port=1885).open("", version=5)
+    assert b"gate-" in gate.connack
+    plain = Raw().open("plain").send(subscribe("site/#", 0))
+    gate.send(subscribe("t", 0))
+    assert gate.receive()[0] == plain.receive()[0] == 0x90
+    gate.send(publish("t", b"x"))
+    assert gate.receive() == (0x30, b"\0\1t\0x") and plain.receive() == (0x30, b"\0\6site/t\0x")
+    b.configure(CONFIG + "listener 1885\nmount_point other/\n")
+    b.type("reload")
+    b.wait("mount_point has changed: it counts from the next start")
+    b.wait("reload: done; 0 connections")
+    assert b.stop() == 0
