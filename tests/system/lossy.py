@@ -24,6 +24,7 @@ def attach(name):
 def main():
     a, b = attach(sys.argv[1]), attach(sys.argv[2])
     loss, double, reorder, damage = (int(x) for x in sys.argv[3:7])
+    print("up", flush=True)  # from now on the devices may move into another namespace
     usual = float(sys.argv[7]) / 1000
     other, late, order, rng = {a: b, b: a}, [], 0, random.Random(int(sys.argv[8]))
     while True:

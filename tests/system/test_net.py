@@ -4,6 +4,7 @@ also over a wire that loses, doubles, reorders and damages frames; half-closed a
 import hashlib
 import os
 import random
+import re
 import shutil
 import socket
 import struct
@@ -14,6 +15,7 @@ import time
 import pytest
 
 import lab
+import wire
 from lab import BROKER, LINUX
 
 CHARGEN = 4 << 20
@@ -160,9 +162,19 @@ def test_ping(echo, size):
     assert packet[24:] == body and checksum(packet[20:]) == 0
 
 
+def test_the_bad_wire_is_as_bad_as_it_says(namespace):
+    """Of 2 x 1500 frames 4 % lost, 2 % doubled: a wire that loses nothing would prove nothing."""
+    with wire.Wire("python", loss=4, duplicate=2, reorder=5) as w:
+        said = wire.measure(w, frames=1500)
+    counts = [[int(n) for n in re.findall(r"(\d+) (?:lost|doubled|overtaken)", line)] for line in said.splitlines()]
+    assert len(counts) == 2, said
+    for lost, doubled, overtaken in counts:
+        assert 25 <= lost <= 110 and 8 <= doubled <= 65 and overtaken >= 20, said
+
+
 def test_bad_wire(namespace):
-    with lab.BadWire() as wire:
-        e = Echo(tap=wire.tap)
+    with lab.BadWire() as w:
+        e = Echo(tap=w.tap)
         try:
             for seed in range(3):
                 assert echo_digest(300000, seed)

@@ -94,7 +94,8 @@ class Wire:
             assert "rate_mbit" not in properties and "jitter_ms" not in properties, "only netem has a rate and jitter"
             values = [str(int(properties.get(n, 0) * 10)) for n in ("loss", "duplicate", "reorder", "damage")]
             self.p = subprocess.Popen([sys.executable, os.path.join(HERE, "lossy.py"), self.left, self.right, *values,
-                                       str(properties.get("delay_ms", 1)), str(self.seed)])
+                                       str(properties.get("delay_ms", 1)), str(self.seed)], stdout=subprocess.PIPE)
+            assert self.p.stdout.readline() == b"up\n", "lossy.py did not start"
 
     def stats(self):
         """What the two netems counted: text, with `dropped` and `overlimits`."""
@@ -106,6 +107,7 @@ class Wire:
         if self.p:
             self.p.terminate()
             self.p.wait(5)
+            self.p.stdout.close()
             self.p = None
 
     def __exit__(self, *_):
