@@ -3,13 +3,12 @@
 
 #include "plat/plat.h"
 
-#define WAIT_NS 60000000000ull  // above the drivers' own deadlines and resets
 #define STEP_NS 10000000ull
 
 // Waits for the one operation that is under way. BLOCK_LOST: it never came.
 static enum block_status wait(struct medium *m) {
   struct block_done done;
-  u64 until = plat_now_ns() + WAIT_NS;
+  u64 until = plat_now_ns() + m->wait_ns;
   for (;;) {
     u64 now = plat_now_ns();
     if (block_complete(m->disk, now, &done, 1) == 1) {
@@ -24,18 +23,30 @@ static enum block_status wait(struct medium *m) {
   }
 }
 
-static bool load(struct medium *m, u64 at) {
-  u64 len = MIN((u64)m->window.len, (u64)m->info.transfer_max);
-  struct block_op op = {.kind = BLOCK_READ, .memory = m->window.ptr};
+// Into the half that was not used last. U32_MAX: it could not be read.
+static u32 load(struct medium *m, u64 at) {
+  u32 half = 1 - m->last;
+  u64 len = MIN((u64)MEDIUM_PIECE, (u64)m->info.transfer_max);
+  struct block_op op = {.kind = BLOCK_READ, .memory = m->window.ptr + (usize)half * MEDIUM_PIECE};
   op.at = ALIGN_DOWN(at, (u64)m->info.block_len);
   op.len = MIN(ALIGN_DOWN(len, (u64)m->info.block_len), m->info.len - op.at);
-  m->window_at = U64_MAX;
+  m->piece[half].at = U64_MAX;
   if (m->failed || block_submit(m->disk, &op, 1) != 1 || wait(m) != BLOCK_OK) {
-    return false;
+    return U32_MAX;
   }
-  m->window_at = op.at;
-  m->window_len = op.len;
-  return true;
+  m->piece[half].at = op.at;
+  m->piece[half].len = op.len;
+  return half;
+}
+
+static u32 half_of(const struct medium *m, u64 at) {
+  for (u32 i = 0; i < 2; i++) {
+    if (m->piece[i].at != U64_MAX && at >= m->piece[i].at &&
+        at - m->piece[i].at < m->piece[i].len) {
+      return i;
+    }
+  }
+  return U32_MAX;
 }
 
 static bool read(void *ctx, u64 at, struct span out) {
@@ -43,24 +54,28 @@ static bool read(void *ctx, u64 at, struct span out) {
   usize done = 0;
   while (done < out.len) {
     u64 from = at + done;
-    bool inside =
-        m->window_at != U64_MAX && from >= m->window_at && from - m->window_at < m->window_len;
-    if (!inside && !load(m, from)) {
+    u32 half = half_of(m, from);
+    half = half == U32_MAX ? load(m, from) : half;
+    if (half == U32_MAX) {
       return false;
     }
-    usize off = (usize)(from - m->window_at);
-    usize n = MIN(out.len - done, m->window_len - off);
-    memcpy(out.ptr + done, m->window.ptr + off, n);
+    m->last = half;
+    usize off = (usize)(from - m->piece[half].at);
+    usize n = MIN(out.len - done, m->piece[half].len - off);
+    memcpy(out.ptr + done, m->window.ptr + (usize)half * MEDIUM_PIECE + off, n);
     done += n;
   }
   return true;
 }
 
-bool medium_open(struct medium *m, struct block *disk, struct span window,
+bool medium_open(struct medium *m, struct block *disk, struct span window, u64 wait_ns,
                  struct volume_medium *out) {
-  *m = (struct medium){.disk = disk, .window = window, .window_at = U64_MAX};
+  *m = (struct medium){.disk = disk, .window = window, .wait_ns = wait_ns};
+  ASSERT(window.len >= MEDIUM_WINDOW);
+  m->piece[0].at = U64_MAX;
+  m->piece[1].at = U64_MAX;
   block_info(disk, &m->info);
   *out = (struct volume_medium){read, m, m->info.len};
-  return !m->info.dead && m->info.block_len <= window.len &&
+  return !m->info.dead && m->info.block_len <= MEDIUM_PIECE &&
          m->info.transfer_max >= m->info.block_len;
 }

@@ -13,6 +13,8 @@
 #include "base/fmt.h"
 
 #define BUNDLES_MAX 40u
+#define WAIT_STARTING_NS 60000000000ull  // above the drivers' own deadlines and resets
+#define WAIT_SERVING_NS 1000000000ull
 
 static bool has_conf(struct bytes tar) {
   struct bytes conf;
@@ -125,18 +127,26 @@ static bool slot_or_archive(const struct plat_bundle *found, u32 count, struct s
 
 // --- What stands on our own disks
 
-static bool disk_volume(struct span window, struct span memory, struct source *out) {
+static struct {
+  struct span bundle[2];  // for packing: one in use, one for the next
+  struct span window;
+} memory;
+
+static bool disk_volume(struct span room, u64 wait_ns, struct source *out) {
   static struct medium medium;
   struct block *disk = plat_disk(0);
-  bool usable = true;
-  for (u32 n = 0; disk != NULL && usable; disk = plat_disk(++n)) {
+  for (u32 n = 0; disk != NULL && memory.window.ptr != NULL; disk = plat_disk(++n)) {
     struct volume_medium v;
-    if (!medium_open(&medium, disk, window, &v)) {
+    if (!medium_open(&medium, disk, memory.window, wait_ns, &v)) {
       continue;
     }
-    enum err e = volume_bundle(&v, memory, &out->tar);
-    usable = !medium.failed;  // else a device may still write into the window
+    enum err e = volume_bundle(&v, room, &out->tar);
     name_it(out, "the volume on disk ", bytes_str(medium.info.name));
+    if (medium.failed) {  // the device may still write into the window: nobody reads there again
+      memory.window = span_of(NULL, 0);
+      say("configuration: disk %s does not answer; no disk is asked any more", medium.info.name);
+      return false;
+    }
     if (e != ERR_NOT_FOUND && judge(e, out)) {
       out->again = true;
       return true;
@@ -145,19 +155,14 @@ static bool disk_volume(struct span window, struct span memory, struct source *o
   return false;
 }
 
-static struct {
-  struct span bundle[2];  // for packing: one in use, one for the next
-  struct span window;
-} memory;
-
 bool source_read(const struct source *current, struct source *out) {
   struct plat_bundle found[BUNDLES_MAX];
   u32 count = plat_bundles(found, BUNDLES_MAX);
   *out = (struct source){.memory = current != NULL ? 1 - current->memory : 0};
   struct span room = memory.bundle[out->memory];
   bool got = room.ptr != NULL && loader_volume(found, count, room, out);
-  got = got ||
-        (room.ptr != NULL && memory.window.ptr != NULL && disk_volume(memory.window, room, out));
+  u64 wait_ns = current != NULL ? WAIT_SERVING_NS : WAIT_STARTING_NS;
+  got = got || (room.ptr != NULL && disk_volume(room, wait_ns, out));
   return got || slot_or_archive(found, count, out);
 }
 

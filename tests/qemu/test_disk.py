@@ -5,6 +5,7 @@ zero; a disk that grows while running is noticed; a disk without FLUSH is warned
 import os
 import re
 import struct
+import subprocess
 
 import pytest
 
@@ -121,3 +122,22 @@ def test_error_of_the_host(image, row, tmp_path):
                         "-device", *device]) as m:
         out = m.expect("Disks: end of the exercise", 90)
     assert "statuses FAILED" in out, out[-1500:]
+
+
+ARM = os.path.join(build_dir(), "aarch64/Image")
+
+
+@pytest.mark.matrix
+@pytest.mark.skipif(not os.path.exists(ARM), reason="wants `make aarch64`")
+@pytest.mark.parametrize("row", ["blk", "blk 4096", "scsi", "scsi 4096"])
+@pytest.mark.parametrize("machine", ["virt,gic-version=2", "virt,gic-version=3,its=on"])
+def test_aarch64(image, machine, row):
+    device, block_len, said = ROWS[row]
+    p = subprocess.run(["qemu-system-aarch64", "-M", machine, "-cpu", "max", "-m", "256", "-display", "none", "-nic", "none",
+                        "-serial", "stdio", "-kernel", ARM, "-append", "disk-exercise-and-erase",
+                        "-drive", f"if=none,id=v,format=raw,discard=unmap,file={image}", "-device", *device],
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=90)
+    out = p.stdout.decode("latin-1")
+    line = re.search(r"disk \S+: write .*", out).group(0)
+    assert "FAILED" not in line and said in out and f"blocks of {block_len} " in out, out
+    assert stands(image, block_len)

@@ -7,7 +7,9 @@
 const struct dma_ops metal_dma_ops = {metal_dma, metal_phys_of, metal_map_mmio, plat_now_ns};
 struct pci_dev metal_pci[PCI_DEVICES_MAX];
 u32 metal_pci_count;
-static struct pci pci;
+static struct pci by_ecam;
+static struct pci by_ports;
+static const struct pci *used;
 
 static bool have_nic(void) {
   bool have = false;
@@ -17,24 +19,33 @@ static bool have_nic(void) {
   return have;
 }
 
+static void scan(struct pci *p, bool every_bus) {
+  metal_pci_count = pci_scan(p, every_bus, metal_pci, PCI_DEVICES_MAX);
+  used = p;
+}
+
 void metal_pci_start(void) {
   struct metal_ecam ecam = {0};
   bool by_memory = metal_ecam(&ecam, 1) == 1 && ecam.segment == 0;
-  pci_init(&pci, &metal_dma_ops, by_memory ? ecam.base_phys : 0, by_memory ? ecam.bus_first : 0,
+  pci_init(&by_ecam, &metal_dma_ops, by_memory ? ecam.base_phys : 0, by_memory ? ecam.bus_first : 0,
            by_memory ? ecam.bus_last : 255);
   struct pci_windows windows;
   if (metal_pci_windows(&windows)) {
-    (void)pci_assign(&pci, &windows);
+    (void)pci_assign(&by_ecam, &windows);
   }
-  metal_pci_count = pci_scan(&pci, false, metal_pci, PCI_DEVICES_MAX);
+  scan(&by_ecam, false);
+  u32 first = metal_pci_count;
   if (!have_nic()) {  // by ports: nothing to map for 256 buses
-    pci_init(&pci, &metal_dma_ops, 0, 0, 255);
-    metal_pci_count = pci_scan(&pci, true, metal_pci, PCI_DEVICES_MAX);
+    pci_init(&by_ports, &metal_dma_ops, 0, 0, 255);
+    scan(&by_ports, true);
+  }
+  if (metal_pci_count < first) {  // a machine without such ports
+    scan(&by_ecam, false);
   }
 }
 
 void metal_pci_describe(struct writer *w) {
-  fmt(w, "pci: configuration by %s\n", pci.ecam_phys != 0 ? "memory" : "ports");
+  fmt(w, "pci: configuration by %s\n", used->ecam_phys != 0 ? "memory" : "ports");
   for (u32 i = 0; i < metal_pci_count; i++) {
     pci_describe(&metal_pci[i], w);
   }
