@@ -2,6 +2,7 @@
 // The wiring: which parts exist and in which order they start. Each platform calls urmqtt_main once
 // it is ready; it returns after a clean stop.
 #include "admin/console.h"
+#include "admin/log.h"
 #include "admin/serve.h"
 #include "admin/sys.h"
 #include "loop/loop.h"
@@ -114,6 +115,10 @@ void urmqtt_main(void) {
   if (!sys_start(&core, config != NULL ? config->sys_interval_s : 0) || !console_start(&core)) {
     say("warning: no timer is left: no $SYS, no console");
   }
+  if (config != NULL) {
+    log_configure(config, &core);
+  }
+  loop_stage(&core, "log", log_stage, NULL);
   loop_stage(&core, "network watch", serve_watch, NULL);
   loop_stage(&core, "stop", run_stop, NULL);
   loop_run(&core);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "admin/serve.h"
 
+#include "admin/log.h"
 #include "admin/source.h"
 #include "base/fmt.h"
 
@@ -14,6 +15,8 @@ void say(const char *format, ...) {
   __builtin_va_start(args, format);
   fmt_v(&w, format, args);
   __builtin_va_end(args);
+  struct bytes text = writer_bytes(&w);
+  log_line(bytes_starts_with(text, BYTES_LIT("warning")) ? LOG_WARNING : LOG_INFORMATION, text);
   line[w.pos++] = '\n';
   plat_console(bytes_of(line, w.pos));
 }
@@ -21,9 +24,11 @@ void say(const char *format, ...) {
 // --- configuration
 
 static void print_problem(const struct config_problem *p) {
-  char line[300];
+  char line[512];
   struct writer w = writer_init(span_of(line, sizeof line));
   config_problem_text(p, &w);
+  log_line(p->severity == CONFIG_ERROR ? LOG_ERROR : LOG_WARNING,
+           bytes_of(line, w.pos > 0 ? w.pos - 1 : 0));
   plat_console(writer_bytes(&w));
 }
 

@@ -6,7 +6,6 @@
 
 #define HELLO_TIMEOUT_NS (10 * SEC_NS)
 #define TICK_NS (5 * MS_NS)
-#define LOG_RATE 10u
 
 static bool wants_front(const struct server_listener *from) {
   return from->config.websockets || from->config.proxy != 0;
@@ -112,6 +111,9 @@ void conn_end(struct conn *c, enum mqtt_reason reason) {
   if (c->state == CONN_LOGIN) {
     login_cancel(c);
   }
+  if (c->state == CONN_OPEN) {
+    server_log_connection(c, reason == MQTT_SUCCESS ? "disconnected" : mqtt_reason_name(reason));
+  }
   list_remove(&c->work);
   list_remove(&c->out);
   list_push(&c->server->ending, &c->work);
@@ -151,6 +153,9 @@ static void release_buffers(struct conn *c) {
 
 void conn_free(struct conn *c) {
   struct server *s = c->server;
+  if (c->state == CONN_OPEN) {
+    server_log_connection(c, "connection lost");
+  }
   if (c->session != NULL) {
     struct session *session = c->session;
     c->session = NULL;
@@ -248,45 +253,4 @@ u32 conn_address(const struct conn *c) {
     tcp_peer(c->tcp, &p);
   }
   return p.address;
-}
-
-static void write_peer(struct writer *w, const struct conn *c) {
-  struct tcp_peer p;
-  tcp_peer(c->tcp, &p);
-  if (c->front != NULL && c->front->peer_known) {
-    front_peer(w, c->front);
-    write_str(w, " by way of ");
-  }
-  fmt(w, "%u.%u.%u.%u:%u on %u: ", p.address >> 24, p.address >> 16 & 255, p.address >> 8 & 255,
-      p.address & 255, p.port, p.local_port);
-}
-
-void server_log(struct server *s, const struct conn *c, const char *text, struct bytes detail) {
-  u64 now = s->core->now_ns;
-  if (now - s->log_since_ns >= SEC_NS) {
-    s->log_since_ns = now;
-    s->log_left = LOG_RATE;
-  }
-  if (s->log_left == 0) {
-    s->log_suppressed++;
-    return;
-  }
-  s->log_left--;
-  char line[400];
-  struct writer w = writer_init(span_of(line, sizeof line - 1));
-  if (s->log_suppressed > 0) {
-    fmt(&w, "(%u lines left out)\n", s->log_suppressed);
-    s->log_suppressed = 0;
-  }
-  if (c != NULL && c->tcp != NULL) {
-    write_peer(&w, c);
-  }
-  write_str(&w, text);
-  if (detail.len > 0) {
-    write_str(&w, ": ");
-    fmt_escaped(&w, bytes_sub(detail, 0, MIN(detail.len, (usize)64)));
-  }
-  w.err = ERR_OK;
-  line[w.pos++] = '\n';
-  plat_console(writer_bytes(&w));
 }

@@ -103,6 +103,10 @@ struct conn {
 };
 static_assert(sizeof(struct conn) <= 192, "an idle connection (DESIGN 3)");
 
+struct log_rate {
+  u64 since_ns;
+  u32 left, suppressed;
+};
 struct server {
   struct core *core;
   struct server_limits limits;
@@ -121,8 +125,8 @@ struct server {
   struct span fiber_stack;
   struct login_source login_source[BROKER_ACCESS_SETS];
   struct logins logins;
-  u64 log_since_ns;
-  u32 log_left, log_suppressed;
+  struct server_log_config log;
+  struct log_rate log_wrong, log_usual;
 };
 
 // What is known of the time, for tls; nothing where the listener ignores dates.
@@ -153,8 +157,14 @@ void conn_want_input(struct conn *c);
 void conn_want_output(struct conn *c);
 void conn_block(struct conn *c);  // a shortage: tried again by the tick
 void server_tick_soon(struct server *s);
+
+// --- log.c
 // One line for the console, limited to 10 a second; conn may be NULL.
 void server_log(struct server *s, const struct conn *c, const char *text, struct bytes detail);
+// A client comes or goes; only where connection messages are wanted.
+void server_log_connection(const struct conn *c, const char *text);
+void server_log_filter(const struct conn *c, bool subscribe, struct bytes filter);
+bool server_logs_filters(const struct server *s, bool subscribe);
 
 // --- input.c
 // Processes what has arrived, within a budget. True when more could be done at once.

@@ -129,6 +129,7 @@ static void enter(struct conn *c, const struct mqtt_connect *m, struct bytes pac
   ASSERT(session != NULL);
   c->session = session;
   s->stats.connects++;
+  server_log_connection(c, m->version == MQTT_V5 ? "connected by MQTT 5.0" : "connected by MQTT 3");
   c->state = CONN_OPEN;
   c->deadline_ns = U64_MAX;
   c->last_in_ns = s->core->now_ns;

@@ -108,8 +108,14 @@ static void disconnect_comes_before_close(void **state) {
   add_frame(0x82, "\x20\2\0\0", 4);  // a CONNACK: protocol error
   struct tcp_conn *c = sent(text, text_len);
   assert_true(c->closed);
-  u8 end[] = {0x82, 3, 0xe0, 1, MQTT_PROTOCOL_ERROR, 0x88, 2, 0x03, 0xea};
+  static const u8 end[] = {0x88, 2, 0x03, 0xea};
   assert_memory_equal(c->out + c->out_len - sizeof end, end, sizeof end);
+  // The frame before it holds a DISCONNECT, with a text.
+  static const char why[] = "protocol error";
+  u32 len = 2 + 1 + 1 + 3 + sizeof why - 1;
+  const u8 *frame = c->out + c->out_len - sizeof end - 2 - len;
+  const u8 head[] = {0x82, (u8)len, 0xe0, (u8)(len - 2), MQTT_PROTOCOL_ERROR};
+  assert_memory_equal(frame, head, sizeof head);
   drop_conn(c);
 }
 

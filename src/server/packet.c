@@ -34,6 +34,16 @@ static enum packet_use on_ack(struct conn *c, enum mqtt_type type, struct bytes 
   return bad == MQTT_SERVER_BUSY ? PACKET_BLOCKED : ended_by(c, bad);
 }
 
+static void log_filters(const struct conn *c, bool subscribe, const struct mqtt_subscribe *m,
+                        struct bytes packet) {
+  struct mqtt_entry e;
+  u32 pos = m->entries.off;
+  while (subscribe ? mqtt_subscribe_entry(packet, m, &pos, &e)
+                   : mqtt_unsubscribe_entry(packet, m, &pos, &e)) {
+    server_log_filter(c, subscribe, bytes_part(packet, e.filter));
+  }
+}
+
 static enum packet_use on_subscribe(struct conn *c, bool subscribe, struct bytes packet) {
   struct mqtt_subscribe m;
   enum mqtt_version v = (enum mqtt_version)c->version;
@@ -43,6 +53,9 @@ static enum packet_use on_subscribe(struct conn *c, bool subscribe, struct bytes
   if (bad == MQTT_SUCCESS) {
     bad = subscribe ? broker_on_subscribe(c->session, &m, packet, now)
                     : broker_on_unsubscribe(c->session, &m, packet, now);
+  }
+  if (bad == MQTT_SUCCESS && server_logs_filters(c->server, subscribe)) {
+    log_filters(c, subscribe, &m, packet);
   }
   return bad == MQTT_SERVER_BUSY ? PACKET_BLOCKED : ended_by(c, bad);
 }

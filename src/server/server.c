@@ -221,7 +221,7 @@ enum err server_init(struct core *core, struct carve *carve, const struct server
     return ERR_NO_MEMORY;
   }
   struct server *s = (struct server *)(void *)memory.ptr;
-  *s = (struct server){.core = core, .limits = *limits};
+  *s = (struct server){.core = core, .limits = *limits, .log.types = 1u << SERVER_LOG_NOTICE};
   struct link *heads[] = {&s->input, &s->output, &s->blocked, &s->handshakes, &s->ending, &s->all};
   for (u32 i = 0; i < ARRAY_COUNT(heads); i++) {
     list_init(heads[i]);

@@ -84,6 +84,16 @@ u32 server_recheck(struct server *server);
 void server_change_limits(struct server *server, const struct server_limits *limits);
 // The passwords of a set; logins under way keep what they have. source NULL: none.
 void server_set_logins(struct server *server, u32 set, const struct login_source *source);
+// What is logged, and who is told besides the console. Types are mosquitto's, by bit.
+enum { SERVER_LOG_NOTICE = 2, SERVER_LOG_SUBSCRIBE = 5, SERVER_LOG_UNSUBSCRIBE = 6 };
+struct server_log_config {
+  u32 types;         // 1 << type
+  bool connections;  // clients that come and go
+  // One line without its end, borrowed for the call. NULL: nobody. Called from within the server
+  // and the broker: it must not call either.
+  void (*line)(u32 type, struct bytes text);
+};
+void server_set_log(struct server *server, const struct server_log_config *config);
 struct server_stats {
   u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts,
       keepalive_timeouts;

@@ -346,3 +346,43 @@ def test_mount_point_and_id_prefix(start):
     b.wait("mount_point has changed: it counts from the next start")
     b.wait("reload: done; 0 connections")
     assert b.stop() == 0
+
+
+# --- logs
+
+def test_log_to_topics_and_console(start):
+    b = start(config=CONFIG + "log_dest topic\nlog_type notice\nlog_type warning\nlog_type subscribe\nlog_type unsubscribe\n")
+    assert lab.ping()
+    w = Raw().open("watch").send(subscribe("$SYS/broker/log/#", 0))
+    assert w.receive()[0] == 0x90
+    b.wait("subscribes: .SYS/broker/log/#")
+    time.sleep(0.3)
+    w.buffer = b""
+    c = Raw().open("come and go").send(subscribe("a/\u00fc", 0))
+    b.wait("connected by MQTT 5.0: come and go")
+    c.send(lab.DISCONNECT)
+    Raw().send(b"\x10\x02\0\0").receive()
+    got = {}
+    end = time.time() + 3
+    while time.time() < end and len(got) < 3:
+        if w.buffer or select.select([w.s], [], [], 0.1)[0]:
+            first, body = w.receive()
+            if first >> 4 == 3:
+                n = int.from_bytes(body[:2], "big")
+                got.setdefault(body[2:2 + n].decode(), []).append(body[2 + n + 1:].decode())
+        if len(got.get("$SYS/broker/log/N", [])) >= 4:
+            break
+    assert any(re.fullmatch(r"\d+: 10.9.0.1:\d+ on 1883: subscribes: a/\\xc3\\xbc", t)
+               for t in got["$SYS/broker/log/M/subscribe"]), got
+    notices = " ".join(got["$SYS/broker/log/N"])
+    assert "connected by MQTT 5.0: come and go" in notices, got
+    b.wait("disconnected")
+    b.wait("malformed CONNECT")
+    b.configure(CONFIG + "connection_messages false\n")
+    b.type("reload")
+    b.wait("reload: done")
+    b.lines.clear()
+    Raw().open("silent").send(PING).receive()
+    time.sleep(0.3)
+    assert not any("silent" in line for line in b.lines)
+    assert b.stop() == 0

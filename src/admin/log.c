@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ring of lines on their way to $SYS/broker/log/...; a full one loses the newest, counted.
+#include "admin/log.h"
+
+#include "base/fmt.h"
+#include "broker/broker.h"
+#include "server/server.h"
+
+#define RING 32u
+#define TEXT_MAX 240u
+#define SEC_NS 1000000000ull
+
+static_assert((u32)LOG_NOTICE == SERVER_LOG_NOTICE && (u32)LOG_SUBSCRIBE == SERVER_LOG_SUBSCRIBE &&
+                  (u32)LOG_UNSUBSCRIBE == SERVER_LOG_UNSUBSCRIBE,
+              "the same numbers");
+
+static struct {
+  bool on;
+  u32 types;
+  u32 first, count;  // of the ring
+  u32 lost;
+  struct {
+    u8 type;
+    u16 len;
+    u8 text[TEXT_MAX];
+  } line[RING];
+} ring;
+
+void log_line(u32 type, struct bytes text) {
+  if (!ring.on || (ring.types >> type & 1) == 0) {
+    return;
+  }
+  if (ring.count == RING) {
+    ring.lost++;
+    return;
+  }
+  u32 at = (ring.first + ring.count++) % RING;
+  ring.line[at].type = (u8)type;
+  ring.line[at].len = (u16)MIN(text.len, (usize)TEXT_MAX);
+  memcpy(ring.line[at].text, text.ptr, ring.line[at].len);
+}
+
+static void publish(struct core *core, u32 type, struct bytes text) {
+  static const char *const topics[] = {"E", "W", "N", "I", "D", "M/subscribe", "M/unsubscribe",
+                                       "WS"};
+  char topic[48];
+  u8 payload[TEXT_MAX + 24];
+  struct writer w = writer_init(span_of(payload, sizeof payload));
+  ASSERT(type < ARRAY_COUNT(topics));
+  (void)fmt_z(topic, sizeof topic, "$SYS/broker/log/%s", topics[type]);
+  fmt(&w, "%llu: ", (unsigned long long)(plat_wall().unix_ns / SEC_NS));
+  write_bytes(&w, text);  // foreign bytes were escaped when the line was made
+  (void)broker_publish(core->broker, bytes_str(topic), writer_bytes(&w), 2, false, core->now_ns);
+}
+
+bool log_stage(struct core *core, void *unused) {
+  (void)unused;
+  bool did = ring.count > 0;
+  if (did && ring.lost > 0) {
+    char text[48];
+    u32 len = fmt_z(text, sizeof text, "(%u lines left out)", ring.lost);
+    publish(core, LOG_WARNING, bytes_of(text, len));
+    ring.lost = 0;
+  }
+  for (; ring.count > 0; ring.count--) {
+    publish(core, ring.line[ring.first].type,
+            bytes_of(ring.line[ring.first].text, ring.line[ring.first].len));
+    ring.first = (ring.first + 1) % RING;
+  }
+  return did;
+}
+
+void log_configure(const struct config *c, struct core *core) {
+  struct server_log_config config = {
+      .types = c->log_types, .connections = c->connection_messages, .line = log_line};
+  ring.on = c->log_topic;
+  ring.types = c->log_types;
+  server_set_log(core->server, &config);
+}

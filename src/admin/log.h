@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Log lines as messages: $SYS/broker/log/E, W, N, I, D, WS, M/subscribe, M/unsubscribe, as
+// mosquitto with `log_dest topic`. Lines wait in a short ring until the loop comes by, because they
+// come from within the broker too.
+#pragma once
+#include "admin/config.h"
+#include "loop/core.h"
+
+// Types wanted, and whether lines go to topics at all.
+void log_configure(const struct config *c, struct core *core);
+// One line without its end; type of enum config_log. May be called from anywhere.
+void log_line(u32 type, struct bytes text);
+// A stage of the loop.
+bool log_stage(struct core *core, void *unused);
