@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-# build/urmqtt.iso: one hybrid image for CD and disk, BIOS and UEFI, by GRUB from Debian's packages. Every module GRUB
+# build/urmqtt.iso: one hybrid image for CD and disk, x86_64 by BIOS and UEFI, aarch64 by UEFI, by GRUB from Debian's packages. Every module GRUB
 # needs is inside its core images. Made twice it is the same bytes (SOURCE_DATE_EPOCH, fixed FAT serial number).
 IMG      := $(B)/image
 # Not URMQTT: that is a configuration volume.
 ISO_ID   := URMQTT_LIVE
 ISO_MARK := .disk/urmqtt-$(VERSION)
 GRUB_COMMON := part_gpt part_msdos iso9660 fat search search_fs_file search_label normal configfile echo \
-               test true regexp sleep minicmd terminal multiboot2 all_video
+               test true regexp sleep minicmd terminal all_video
 # GRUB's own drivers, for a CD that the firmware does not show: loaded when no volume was found, as they push it aside.
 GRUB_NATIVE := pata ahci ata scsi nativedisk
 iso_epoch = $(SOURCE_DATE_EPOCH)
@@ -19,18 +19,25 @@ $(IMG)/early.cfg: image/image.mk
 	@mkdir -p $(@D)
 	@printf 'search --no-floppy --file --set=root /%s\nset prefix=($$root)/boot/grub\n' $(ISO_MARK) >$@
 $(IMG)/eltorito.img: $(IMG)/early.cfg
-	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -c $< $(GRUB_COMMON) biosdisk serial vbe vga nativedisk
+	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -c $< $(GRUB_COMMON) multiboot2 biosdisk serial vbe vga nativedisk
 $(IMG)/BOOTX64.EFI: $(IMG)/early.cfg
-	grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -c $< $(GRUB_COMMON) chain efi_gop nativedisk
-$(IMG)/efi.img: $(IMG)/BOOTX64.EFI
+	grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -c $< $(GRUB_COMMON) multiboot2 chain efi_gop nativedisk
+# GRUB's modules for aarch64 are in a package of that architecture: unpacked, not installed.
+$(IMG)/grub-arm64/moddep.lst: image/fetch-grub
+	@B=$(B) image/fetch-grub $(@D)
+	@touch $@
+$(IMG)/BOOTAA64.EFI: $(IMG)/early.cfg $(IMG)/grub-arm64/moddep.lst
+	grub-mkimage -O arm64-efi -d $(IMG)/grub-arm64 -o $@ -p /boot/grub -c $< $(GRUB_COMMON) linux fdt chain efi_gop
+$(IMG)/efi.img: $(IMG)/BOOTX64.EFI $(IMG)/BOOTAA64.EFI
 	@rm -f $@ && truncate -s 2880K $@
 	mkfs.fat -F 12 -i 55524d51 -n ESP --invariant $@ >/dev/null
-	@touch -hd @$(iso_epoch) $<
-	@mmd -i $@ ::/EFI ::/EFI/BOOT && mcopy -m -i $@ $< ::/EFI/BOOT/BOOTX64.EFI
+	@touch -hd @$(iso_epoch) $^
+	@mmd -i $@ ::/EFI ::/EFI/BOOT && mcopy -m -i $@ $^ ::/EFI/BOOT/
 
-$(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/eltorito.img $(IMG)/efi.img image/grub.cfg image/image.mk
+$(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(B)/aarch64/Image $(IMG)/config.slot $(IMG)/eltorito.img $(IMG)/efi.img image/grub.cfg image/image.mk
 	@rm -rf $(IMG)/root && mkdir -p $(IMG)/root/boot/grub/{i386-pc,x86_64-efi} $(IMG)/root/.disk
 	@cp $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/root/boot/
+	@cp $(B)/aarch64/Image $(IMG)/root/boot/urmqtt.aarch64
 	@cp $(IMG)/eltorito.img image/grub.cfg $(IMG)/root/boot/grub/
 	@for p in i386-pc x86_64-efi; do cp $(GRUB_NATIVE:%=/usr/lib/grub/$$p/%.mod) $(IMG)/root/boot/grub/$$p/ || exit; done
 	@echo "urMQTT $(VERSION)" >$(IMG)/root/$(ISO_MARK)
@@ -43,5 +50,5 @@ $(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/eltorito.img $
 	  -b boot/grub/eltorito.img -no-emul-boot -boot-load-size 4 -boot-info-table --grub2-boot-info \
 	  -eltorito-alt-boot -e --interval:appended_partition_2:all:: -no-emul-boot $(IMG)/root/
 	@size=$$(stat -c %s $@); echo "iso: $@, $$size bytes"; [ $$size -le 16777216 ] || { echo "iso: over 16 MiB" >&2; exit 1; }
-iso: $(B)/urmqtt.iso ## the ISO for x86_64 (BIOS and UEFI, CD and disk)
+iso: $(B)/urmqtt.iso ## the ISO: x86_64 by BIOS and UEFI, aarch64 by UEFI, as CD and as disk
 .PHONY: iso
