@@ -48,8 +48,12 @@ bool utf8_valid(const u8 *b, u32 len) {
   LOOP_INVARIANT(pos <= len)
   LOOP_DECREASES(len - pos)
   {
-    u32 n = well_formed(b + pos, len - pos);
-    if (n == 0 || b[pos] == 0) {
+    if (b[pos] >= 1 && b[pos] < 0x80) {
+      pos++;
+      continue;
+    }
+    u32 n = b[pos] == 0 ? 0 : well_formed(b + pos, len - pos);
+    if (n == 0) {
       return false;
     }
     pos += n;
@@ -64,8 +68,12 @@ bool utf8_text(const u8 *b, u32 len) {
   LOOP_INVARIANT(pos <= len)
   LOOP_DECREASES(len - pos)
   {
-    u32 n = well_formed(b + pos, len - pos);
-    if (n == 0 || b[pos] < 0x20 || b[pos] == 0x7f || (b[pos] == 0xc2 && b[pos + 1] < 0xa0)) {
+    if (b[pos] >= 0x20 && b[pos] < 0x7f) {
+      pos++;
+      continue;
+    }
+    u32 n = b[pos] < 0x80 ? 0 : well_formed(b + pos, len - pos);
+    if (n == 0 || (b[pos] == 0xc2 && b[pos + 1] < 0xa0)) {
       return false;
     }
     pos += n;

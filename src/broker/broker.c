@@ -135,6 +135,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
   blocks_init(&b->blocks, memory, l->message_bytes);
   b->route_head = b->route_tail = b->route_shared = NONE;
   b->stall_head = b->stall_tail = b->doom_head = NONE;
+  list_init(&b->wait_list);
   tree_init(b);
   retained_init(b);
   core->broker = b;
@@ -145,6 +146,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
 bool broker_stage(struct core *core, void *broker) {
   struct broker *b = broker;
   bool did = ceiling_stage(b, core->now_ns);
+  did |= share_stage(b);
   return retained_stage(b, core->now_ns) || did;
 }
 

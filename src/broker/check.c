@@ -39,6 +39,11 @@ static void hold_all(const struct broker *b, struct holders *h) {
     hold(h, s->stream == NONE ? NULL : entry_at(b, s->stream)->message);
     hold(h, s->will);
   }
+  for (u32 i = 0; i < b->shares.count; i++) {
+    if (b->shares.state[i] != 0) {
+      hold_list(b, h, &share_at(b, i)->queue);
+    }
+  }
   for (u32 i = 0; i < b->rnodes.count; i++) {
     hold(h, b->rnodes.state[i] == 0 ? NULL : rnode_at(b, i)->message);
   }
@@ -101,6 +106,11 @@ static void check_session(const struct broker *b, const struct session *s, u32 *
     ASSERT(sub_at(b, i)->session == s);
     count++;
   }
+  for (u32 i = s->shared; i != NONE; i = sub_at(b, i)->session_next) {
+    ASSERT(sub_at(b, i)->session == s);
+    ASSERT(sub_at(b, i)->share != NONE);
+    count++;
+  }
   ASSERT(count == s->sub_count);
   if (s->user == NULL) {
     ASSERT(s->inflight.count == 0);
@@ -136,6 +146,12 @@ void broker_check(const struct broker *b) {
   }
   ASSERT(sessions == b->stats.clients_total);
   ASSERT(connected == b->stats.clients_connected);
+  for (u32 i = 0; i < b->shares.count; i++) {
+    const struct share *g = b->shares.state[i] == 0 ? NULL : share_at(b, i);
+    entries += g == NULL ? 0 : g->queue.count;
+    sum.queued += g == NULL ? 0 : g->queue.count;
+    sum.queued_bytes += g == NULL ? 0 : g->queue.bytes;
+  }
   ASSERT(sum.queued == b->stats.queued);
   ASSERT(sum.queued_bytes == b->stats.queued_bytes);
   ASSERT(sum.inflight == b->stats.inflight);
@@ -146,6 +162,7 @@ void broker_check(const struct broker *b) {
   ASSERT(b->route_shared == NONE);
   check_references(b);
   tree_check(b);
+  share_check(b);
   retained_check(b);
   blocks_check(&b->blocks);
 }

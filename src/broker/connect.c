@@ -262,6 +262,7 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
   bool pushed = control_push(s, MQTT_CONNACK, 0, 0, a.block, a.len);
   ASSERT(pushed);
   retained_resume(s);
+  share_online(s);
   return MQTT_SUCCESS;
 }
 

@@ -275,6 +275,9 @@ enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const str
     ASSERT(type == MQTT_PUBACK || type == MQTT_PUBCOMP);
     reason = on_last_ack(s, type, a->packet_id);
   }
+  if (s->shared != NONE) {
+    share_available(s);
+  }
   session_wake(s);
   return reason;
 }

@@ -239,13 +239,14 @@ static bool queue_can_send(const struct session *s) {
 }
 
 bool broker_has_output(const struct session *s) {
-  return s->stream != NONE || s->control.head != NONE || queue_can_send(s);
+  return s->stream != NONE || s->control.head != NONE || queue_can_send(s) || share_can_take(s);
 }
 
 u32 broker_pull(struct session *s, struct span out, u64 now_ns) {
   ASSERT(out.len <= U32_MAX);
   ASSERT(s->user != NULL);
   u32 pos = 0;
+  s->stuck = false;
   while (pos < out.len) {
     if (s->stream != NONE) {
       pull_stream(s, out, &pos);
@@ -255,15 +256,24 @@ u32 broker_pull(struct session *s, struct span out, u64 now_ns) {
       if (begin(s, now_ns) && s->stream != NONE) {
         pull_stream(s, out, &pos);
       }
-    } else {
+    } else if (s->shared == NONE) {
       break;
+    } else {
+      share_available(s);
+      if (!share_can_take(s)) {
+        break;
+      }
+      share_take(s);
     }
+  }
+  if (s->shared != NONE) {
+    share_settle(s);
   }
   if (s->replay != NONE && s->queue.count < REPLAY_LOW) {
     retained_resume(s);
   }
   s->ready = broker_has_output(s);
-  if (!s->ready) {
+  if (!s->ready && s->queue.head != NONE) {
     session_stall(s);
   }
   s->b->stats.bytes_sent += pos;

@@ -41,7 +41,7 @@ u32 entries_pop(struct broker *b, struct list *l) {
 }
 
 // Takes out the one behind `prev`.
-static u32 entries_pop_behind(struct broker *b, struct list *l, u32 prev) {
+u32 entries_pop_behind(struct broker *b, struct list *l, u32 prev) {
   u32 index = entry_at(b, prev)->next;
   ASSERT(index != NONE);
   const struct entry *e = entry_at(b, index);
@@ -83,7 +83,7 @@ void session_wake(struct session *s) {
     if (s->b->ops.wake != NULL) {
       s->b->ops.wake(s->user);
     }
-  } else {
+  } else if (s->queue.head != NONE) {
     session_stall(s);
   }
 }
@@ -227,6 +227,7 @@ bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 s
     return false;
   }
   e->message = message_ref(m);
+  e->share = NONE;
   e->qos = qos;
   e->flags = retain ? ENTRY_RETAIN : 0;
   u32 index = pool_index(&b->entries, e);

@@ -42,11 +42,6 @@ static void route_match(struct broker *b, struct bytes topic, const struct sessi
   tree_match(b, topic, publisher);
 }
 
-// The QoS of a delivery [MQTT-3.8.4-8].
-static u8 delivery_qos(const struct broker *b, u8 granted, u8 published) {
-  return b->limits.upgrade_outgoing_qos ? granted : MIN(granted, published);
-}
-
 static void deliver_all(struct broker *b, struct message *m, struct route_result *r) {
   if (b->access_on) {
     access_begin(b, m);
@@ -68,17 +63,10 @@ static void deliver_all(struct broker *b, struct message *m, struct route_result
   i = b->route_shared;
   b->route_shared = NONE;
   while (i != NONE) {
-    struct sub *sub = sub_at(b, i);
-    i = sub->route_next;
-    sub->route_next = NONE;
-    if (b->access_on && !access_may_read(sub->session, m)) {
-      continue;
-    }
-    u32 ids = sub->identifier != 0 ? pool_index(&b->subs, sub) : NONE;
-    bool kept = queue_push(sub->session, m, delivery_qos(b, sub->qos, m->qos),
-                           (sub->flags & SUB_RAP) != 0 && m->retain, ids, false);
+    struct share *g = share_at(b, i);
+    i = g->route_next;
     r->matched++;
-    r->dropped += kept ? 0 : 1;
+    r->dropped += share_push(b, g, m) ? 0 : 1;
   }
 }
 

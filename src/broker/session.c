@@ -40,7 +40,7 @@ struct session *session_new(struct broker *b, u8 *names, u32 id_len) {
   struct bytes id = bytes_of(names, id_len);
   s->b = b;
   s->index = pool_index(&b->sessions, s);
-  s->inbound = s->stream = s->subs = s->replay = s->route_next = s->route_subs = NONE;
+  s->inbound = s->stream = s->subs = s->shared = s->replay = s->route_next = s->route_subs = NONE;
   s->expire_at_ns = s->will_at_ns = NEVER_NS;
   s->requeued_tail = NONE;
   list_reset(&s->queue);
@@ -60,6 +60,9 @@ void session_drop_subs(struct session *s) {
     struct sub *sub = sub_at(s->b, s->subs);
     retained_cancel(s->b, sub);
     tree_remove(s->b, sub);
+  }
+  while (s->shared != NONE) {
+    tree_remove(s->b, sub_at(s->b, s->shared));
   }
 }
 
@@ -108,6 +111,7 @@ static void session_free(struct session *s) {
   struct broker *b = s->b;
   ASSERT(s->user == NULL);
   ASSERT(s->will == NULL);
+  share_return(s, true);  // [MQTT-4.8.2-5]
   session_drop_subs(s);
   ASSERT(s->replay == NONE);
   queue_clear(s);
@@ -164,6 +168,7 @@ static void unplug(struct session *s) {
   s->user = NULL;
   s->ready = false;
   queue_requeue(s);
+  share_offline(s);
   control_clear(s);
   drop_aliases(s);
   retained_park(s);

@@ -97,20 +97,11 @@ struct sub {
   u32 route_next;  // next matched subscription of the same session in this routing
   u32 identifier;  // 0 = none
   u32 share;       // group, NONE = not shared
+  u16 due;         // shared: messages it was asked to take
   u8 qos;
   u8 flags;
 };
 static_assert(sizeof(struct tnode) + sizeof(struct sub) + 16 <= 128, "budget of a subscription");
-
-// A shared subscription's group at one node; members are linked by node_next and node_prev.
-struct share {
-  u32 node;
-  u32 next;    // next group of the node's list
-  u32 first;   // first member
-  u32 cursor;  // the member to be asked next, NONE = the first
-  u32 count;
-  struct level_text name;
-};
 
 // --- Retained messages
 
@@ -150,7 +141,10 @@ struct entry {
   u8 qos;
   u8 state;
   u8 flags;
-  u32 ids;  // ENTRY_IDS: granule of the block that holds them
+  union {
+    u32 ids;    // ENTRY_IDS: granule of the block that holds them
+    u32 share;  // else: the group it came from, NONE = none
+  };
 };
 static_assert(sizeof(struct entry) <= 32, "budget of a queue entry");
 
@@ -167,6 +161,26 @@ struct control {
 struct list {  // singly linked, by index
   u32 head, tail, count;
   u64 bytes;  // of the entries' messages
+};
+
+// A shared subscription's group at one node (share.c); members are linked by node_next, node_prev.
+struct share {
+  u32 node;
+  u32 next;    // next group of the node's list
+  u32 first;   // first member
+  u32 cursor;  // the member to be asked next, NONE = the first
+  u32 count;
+  u32 online;      // members that are connected
+  u32 offered;     // messages that members were asked to take
+  u32 taken;       // messages taken so far
+  u32 taken_seen;  // by the stage
+  u32 route_next;  // next matched group of this routing
+  struct list queue;
+  struct list back;  // on their way back from a member
+  struct link wait;  // in broker.wait_list
+  bool full;
+  bool seen;  // offers stood at the last stage
+  struct level_text name;
 };
 
 // --- Sessions
@@ -200,8 +214,10 @@ struct session {
   u32 stream;      // entry being written, NONE = none
   u32 stream_off;  // bytes of it (or of the first control) written
   u32 stream_expiry_s;
-  u32 subs;
+  u32 subs;    // not shared
+  u32 shared;  // shared
   u32 sub_count;
+  u32 due;  // messages of shared subscriptions it was asked to take
   u32 replay;
   u32 route_next;
   u32 route_subs;
@@ -220,6 +236,7 @@ struct session {
   bool has_username;
   u8 access_set;
   bool stalled, doomed;
+  bool stuck;         // did not take what it was offered; until it is pulled (share.c)
   bool bridge;        // 3.1 and 3.1.1: its subscriptions are as 5.0's no local, retain as published
   bool problem_info;  // it wants reason strings [MQTT-3.1.2-29]
 };
@@ -246,10 +263,11 @@ struct broker {
   struct table session_table, sub_table, node_table, rnode_table;
   u32 root, rroot;
   struct link replay_list;
+  struct link wait_list;  // groups of shared subscriptions with messages
   u64 route_gen;
   u64 id_counter;
   u32 route_head, route_tail;  // sessions of this routing, by route_next
-  u32 route_shared;            // members chosen for shared subscriptions, by sub.route_next
+  u32 route_shared;            // groups of this routing, by share.route_next
   struct access_set access[BROKER_ACCESS_SETS];
   bool access_on;  // any set has rules
   u64 access_salt;
@@ -401,6 +419,7 @@ static inline void list_reset(struct list *l) {
 }
 void entries_push(struct broker *b, struct list *l, u32 index);
 u32 entries_pop(struct broker *b, struct list *l);
+u32 entries_pop_behind(struct broker *b, struct list *l, u32 prev);
 void entry_free(struct broker *b, u32 index);
 void queue_append(struct session *s, u32 index);
 u32 queue_pop_behind(struct session *s, u32 prev);
@@ -440,6 +459,30 @@ void session_drop_subs(struct session *s);
 void session_timer(struct core *core, u32 timer, void *owner);
 // Ends the session's connection with a reason; its will is due.
 void session_kick(struct session *s, enum mqtt_reason reason, u64 now_ns);
+
+// share.c
+// Queues a message for a group. False: no room (counted).
+bool share_push(struct broker *b, struct share *g, struct message *m);
+static inline bool share_can_take(const struct session *s) {
+  return s->due > 0 && s->queue.head == NONE && s->inflight.count < s->send_max;
+}
+// One message that was offered to the session becomes its own. share_can_take.
+void share_take(struct session *s);
+void share_available(struct session *s);  // it may be able to take (again)
+void share_online(struct session *s);
+void share_offline(struct session *s);  // s->user is NULL already
+// What is not acknowledged goes to other members: connected ones, or (at the session's end) any.
+void share_return(struct session *s, bool at_end);
+void share_settle(struct session *s);  // it was pulled
+void share_join(struct broker *b, struct sub *sub);
+void share_leave(struct broker *b, struct sub *sub);  // before it is unlinked
+void share_left(struct broker *b, struct share *g);   // and after
+bool share_stage(struct broker *b);
+void share_check(const struct broker *b);
+// The QoS of a delivery [MQTT-3.8.4-8].
+static inline u8 delivery_qos(const struct broker *b, u8 granted, u8 published) {
+  return b->limits.upgrade_outgoing_qos ? granted : MIN(granted, published);
+}
 
 // ceiling.c
 // The session's next message waits for the ceiling of all clients' inflight: it is woken then.

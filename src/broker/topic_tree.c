@@ -145,6 +145,9 @@ static u32 share_make(struct broker *b, u32 node, struct bytes group) {
   }
   g->node = node;
   g->first = g->cursor = NONE;
+  list_reset(&g->queue);
+  list_reset(&g->back);
+  list_init(&g->wait);
   struct tnode *n = node_at(b, node);
   g->next = n->shares;
   n->shares = pool_index(&b->shares, g);
@@ -194,12 +197,13 @@ static void sub_link(struct broker *b, struct sub *sub) {
     sub_at(b, *head)->node_prev = i;
   }
   *head = i;
+  u32 *own = sub->share == NONE ? &s->subs : &s->shared;
   sub->session_prev = NONE;
-  sub->session_next = s->subs;
-  if (s->subs != NONE) {
-    sub_at(b, s->subs)->session_prev = i;
+  sub->session_next = *own;
+  if (*own != NONE) {
+    sub_at(b, *own)->session_prev = i;
   }
-  s->subs = i;
+  *own = i;
   s->sub_count++;
   u32 *bucket = &b->sub_table.bucket[table_slot(&b->sub_table, s->index, sub->node)];
   sub->hash_next = *bucket;
@@ -239,6 +243,9 @@ struct sub *tree_subscribe(struct broker *b, struct session *s, struct bytes fil
   sub->share = share;
   sub->route_next = NONE;
   sub_link(b, sub);
+  if (share != NONE) {
+    share_join(b, sub);
+  }
   return sub;
 }
 
@@ -256,15 +263,17 @@ void tree_remove(struct broker *b, struct sub *sub) {
   u32 i = pool_index(&b->subs, sub);
   struct session *s = sub->session;
   struct share *g = sub->share == NONE ? NULL : share_at(b, sub->share);
-  if (g != NULL && g->cursor == i) {
-    g->cursor = sub->node_next;
+  if (g != NULL) {
+    share_leave(b, sub);
+    g->cursor = g->cursor == i ? sub->node_next : g->cursor;
   }
   *(sub->node_prev == NONE ? sub_head(b, sub) : &sub_at(b, sub->node_prev)->node_next) =
       sub->node_next;
   if (sub->node_next != NONE) {
     sub_at(b, sub->node_next)->node_prev = sub->node_prev;
   }
-  *(sub->session_prev == NONE ? &s->subs : &sub_at(b, sub->session_prev)->session_next) =
+  u32 *own = g == NULL ? &s->subs : &s->shared;
+  *(sub->session_prev == NONE ? own : &sub_at(b, sub->session_prev)->session_next) =
       sub->session_next;
   if (sub->session_next != NONE) {
     sub_at(b, sub->session_next)->session_prev = sub->session_prev;
@@ -281,30 +290,12 @@ void tree_remove(struct broker *b, struct sub *sub) {
   if (g != NULL) {
     ASSERT(g->count > 0);
     g->count--;
+    share_left(b, g);
     share_prune(b, sub->share);
   }
   u32 node = sub->node;
   pool_put(&b->subs, sub);
   node_prune(b, node);
-}
-
-// The member of a group that gets this message: the next connected one, else the next.
-static void share_choose(struct broker *b, struct share *g) {
-  u32 start = g->cursor == NONE ? g->first : g->cursor;
-  u32 chosen = start;
-  u32 i = start;
-  for (u32 k = 0; k < g->count; k++) {
-    if (sub_at(b, i)->session->user != NULL) {
-      chosen = i;
-      break;
-    }
-    i = sub_at(b, i)->node_next;
-    i = i == NONE ? g->first : i;
-  }
-  struct sub *sub = sub_at(b, chosen);
-  g->cursor = sub->node_next;
-  sub->route_next = b->route_shared;
-  b->route_shared = chosen;
 }
 
 static void collect(struct broker *b, u32 node, const struct session *publisher) {
@@ -313,7 +304,8 @@ static void collect(struct broker *b, u32 node, const struct session *publisher)
     route_add(b, sub_at(b, i), publisher);
   }
   for (u32 i = n->shares; i != NONE; i = share_at(b, i)->next) {
-    share_choose(b, share_at(b, i));
+    share_at(b, i)->route_next = b->route_shared;
+    b->route_shared = i;
   }
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 
-u32 mqtt_read_length(struct reader *r, bool *minimal) {
+static inline u32 read_length(struct reader *r, bool *minimal) {
   u32 value = 0;
   *minimal = true;
   for (u32 i = 0; i < 4; i++) {
@@ -20,9 +20,13 @@ u32 mqtt_read_length(struct reader *r, bool *minimal) {
   return 0;
 }
 
+u32 mqtt_read_length(struct reader *r, bool *minimal) {
+  return read_length(r, minimal);
+}
+
 u32 mqtt_read_varint(struct reader *r) {
   bool minimal;
-  u32 value = mqtt_read_length(r, &minimal);
+  u32 value = read_length(r, &minimal);
   if (!minimal) {  // [MQTT-1.5.5-1]
     reader_fail(r, ERR_MALFORMED);
     return 0;
