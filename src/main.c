@@ -101,7 +101,8 @@ void urmqtt_main(void) {
     config = NULL;
   }
   if (check) {
-    bool good = config != NULL && serve_listeners(&core, config, false);
+    bool good = config != NULL && serve_listeners(&core, config, false) &&
+                serve_bridges(&core, &carve, config, false);
     say(good ? "check: the configuration is good" : "check: the configuration is not good");
     plat_end(good ? END_POWER_OFF : END_STOP);
   }
@@ -111,6 +112,9 @@ void urmqtt_main(void) {
   serve_addresses(&core, config);
   if (config != NULL && !serve_listeners(&core, config, true)) {
     say("warning: some listeners are missing, see above");
+  }
+  if (config != NULL && !serve_bridges(&core, &carve, config, true)) {
+    say("warning: some bridges are missing, see above");
   }
   if (!sys_start(&core, config != NULL ? config->sys_interval_s : 0) || !console_start(&core)) {
     say("warning: no timer is left: no $SYS, no console");

@@ -226,6 +226,29 @@ static void add_implied(struct parser *p) {
   c->listener[c->listener_count++] = p->implied;
 }
 
+static void check_bridge(struct parser *p, const struct config_bridge *b) {
+  if (b->psk.len > 0 || b->identity.len > 0) {
+    problem(p, CONFIG_ERROR, "bridge_psk is not supported: use bridge_cafile");
+  }
+  if (b->capath.count > 0 && b->cafile.data.len == 0) {
+    problem(p, CONFIG_ERROR,
+            "put the CAs of bridge_capath into one file, and that into "
+            "bridge_cafile");
+  }
+  if (b->tls_use_os_certs) {
+    problem(p, CONFIG_ERROR, "there is no system's store of CAs here: use bridge_cafile");
+  }
+  if ((b->certfile.data.len > 0) != (b->keyfile.data.len > 0)) {
+    problem(p, CONFIG_ERROR, "bridge_certfile and bridge_keyfile belong together");
+  }
+  if (b->certfile.data.len > 0 && b->cafile.data.len == 0) {
+    problem(p, CONFIG_ERROR, "bridge_certfile wants bridge_cafile, to judge the other broker by");
+  }
+  if (b->bind_address.len > 0) {
+    problem(p, CONFIG_WARNING, "bridge_bind_address is ignored: the address follows the route");
+  }
+}
+
 static void check_whole(struct parser *p) {
   struct config *c = p->config;
   add_implied(p);
@@ -237,6 +260,7 @@ static void check_whole(struct parser *p) {
     if (c->bridge[i].address_count == 0) {
       problem(p, CONFIG_ERROR, "this connection has no address");
     }
+    check_bridge(p, &c->bridge[i]);
   }
   p->line.number = 0;
   if (c->listener_count == 0) {

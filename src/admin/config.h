@@ -8,6 +8,7 @@
 #define CONFIG_LISTENERS_MAX 16u
 #define CONFIG_NETWORKS_MAX 4u
 #define CONFIG_PROBLEMS_MAX 64u
+#define CONFIG_DNS_MAX 4u
 #define CONFIG_CAPATH_MAX 16u
 #define CONFIG_BRIDGES_MAX 32u
 #define CONFIG_BRIDGE_ADDRESSES_MAX 8u
@@ -107,6 +108,8 @@ struct config {
   u32 bridge_count;
   struct config_bridge_topic bridge_topic[CONFIG_BRIDGE_TOPICS_MAX];
   u32 bridge_topic_count;
+  u32 dns[CONFIG_DNS_MAX];  // name servers; before those of DHCP
+  u32 dns_count;
   u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive;
   u32 max_inflight_bytes, max_queued_bytes;        // of one client; 0 = none
   u32 message_size_limit;                          // of a payload; 0 = none

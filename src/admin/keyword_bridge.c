@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keywords of a bridge: `connection NAME` begins one, what follows is its own. Parsed and checked
-// here; the bridge itself is not built yet, so a connection is a warning.
+// here.
 #include "admin/keyword.h"
 
 #define KEEPALIVE_S 60u
@@ -45,8 +45,23 @@ static void on_connection(struct parser *p, void *field) {
                                                         .receive_maximum = 20,
                                                         .restart_base_s = 5,
                                                         .restart_cap_s = 30};
-  problem(p, CONFIG_WARNING, "connection %s is understood, but there are no bridges yet",
-          shown(name, buf));
+}
+
+// Name servers, for bridges to hosts that have a name: `dns 192.0.2.53 192.0.2.54`.
+static void on_dns(struct parser *p, void *field) {
+  struct config *c = p->config;
+  struct bytes rest = value_of(p);
+  char buf[64];
+  (void)field;
+  c->dns_count = 0;
+  for (struct bytes word = next_word(&rest); word.len > 0; word = next_word(&rest)) {
+    if (c->dns_count == CONFIG_DNS_MAX || !parse_ip4(word, &c->dns[c->dns_count])) {
+      problem(p, CONFIG_ERROR, "dns wants at most %u addresses like 192.0.2.53, not \"%s\"",
+              CONFIG_DNS_MAX, shown(word, buf));
+      return;
+    }
+    c->dns_count++;
+  }
 }
 
 // HOST[:PORT], several with spaces between them.
@@ -177,6 +192,7 @@ static void on_version(struct parser *p, void *field) {
 
 const struct keyword keywords_bridge[] = {
     {"connection", .take = on_connection, MAPPED("read and checked; there are no bridges yet")},
+    {"dns", .take = on_dns},
     {"address", AT(address, on_address)},
     {"addresses", AT(address, on_address)},
     {"topic", AT(name, on_topic)},

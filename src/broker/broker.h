@@ -116,7 +116,8 @@ void broker_set_ops(struct broker *b, const struct broker_ops *ops);
 // Who may do what: one set of rules for all, or one a listener. READ is asked for each delivery,
 // WRITE for each PUBLISH and will, the others only with check_subscribe. Answers about READ are
 // remembered until broker_access_changed.
-#define BROKER_ACCESS_SETS 16u
+#define BROKER_ACCESS_SETS 17u
+#define BROKER_ACCESS_BRIDGES 16u  // never given rules: bridges may do everything, as in mosquitto
 // rules NULL: everything allowed (the start). Copied; rules->ctx must live on.
 void broker_set_access(struct broker *b, u32 set, const struct access_rules *rules,
                        bool check_subscribe);
@@ -192,5 +193,7 @@ struct broker_session_info {
   u32 expiry_s;
   u32 dropped[BROKER_DROPPED_COUNT];
 };
+// The session of this client id; NULL: there is none. Good until the broker is called again.
+const struct session *broker_session(const struct broker *b, struct bytes client_id);
 void broker_session_info(const struct session *s, struct broker_session_info *out);
 const char *broker_drop_name(enum broker_drop why);

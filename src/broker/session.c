@@ -276,3 +276,7 @@ void broker_session_info(const struct session *s, struct broker_session_info *ou
 struct bytes session_client_id(const struct session *s) {
   return bytes_of(s->id, s->id_len);
 }
+
+const struct session *broker_session(const struct broker *b, struct bytes client_id) {
+  return session_find(b, client_id);
+}

@@ -22,6 +22,7 @@ enum timer_kind {
   TIMER_SESSION,
   TIMER_BROKER,
   TIMER_ADMIN,
+  TIMER_BRIDGE,
   TIMER_KIND_COUNT
 };
 

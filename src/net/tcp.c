@@ -345,6 +345,12 @@ enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *op
   return ERR_OK;
 }
 
+void tcp_set_owner(struct tcp_conn *c, const struct tcp_listener_ops *ops, void *user) {
+  ASSERT(c->state != TCP_CLOSED);
+  c->ops = ops;
+  c->user = user;
+}
+
 struct span tcp_peek(struct tcp_conn *c) {
   return c->rx == NULL ? span_of(NULL, 0) : span_of(c->rx->data, c->rx->len);
 }

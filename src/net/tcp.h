@@ -49,6 +49,9 @@ enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *op
 enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_listener_ops *ops,
                      void *user, struct tcp_conn **out);
 
+// Another owner from now on; `opened` and `accept` of its ops are not called any more.
+void tcp_set_owner(struct tcp_conn *conn, const struct tcp_listener_ops *ops, void *user);
+
 // The first contiguous piece of in-order bytes not yet consumed; empty when none. Writable: TLS
 // decrypts in place. Valid until tcp_consume or the end of the callback/stage that called.
 struct span tcp_peek(struct tcp_conn *conn);

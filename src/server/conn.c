@@ -3,6 +3,7 @@
 #include "server/conn.h"
 
 #include "base/fmt.h"
+#include "server/bridge_inner.h"
 
 #define HELLO_TIMEOUT_NS (10 * SEC_NS)
 #define TICK_NS (5 * MS_NS)
@@ -48,7 +49,7 @@ struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp) 
   c->armed_ns = U64_MAX;
   c->deadline_ns = s->core->now_ns + s->limits.connect_timeout_ms * MS_NS;
   conn_arm(c);
-  s->listener[from - s->listener].connections++;
+  ((struct server_listener *)from)->connections++;
   s->stats.connections++;
   s->stats.accepted++;
   return c;
@@ -167,9 +168,12 @@ void conn_free(struct conn *c) {
   list_remove(&c->work);
   list_remove(&c->out);
   list_remove(&c->all);
+  if (bridge_is(c)) {
+    bridge_gone(c);
+  }
   release_buffers(c);
   wheel_put(&s->core->wheel, c->timer);
-  struct server_listener *from = &s->listener[c->from - s->listener];
+  struct server_listener *from = (struct server_listener *)c->from;
   ASSERT(from->connections > 0);
   ASSERT(s->stats.connections > 0);
   from->connections--;

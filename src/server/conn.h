@@ -55,9 +55,13 @@ struct conn_name {     // what a handshake leaves for CONNECT: the certificate's
   u8 text[NAME_MAX_LEN];
 };
 
+struct bridge;
+struct bridges;
+
 struct server_listener {
   u8 mount[SERVER_MOUNT_MAX];
   struct server *server;
+  struct bridge *bridge;  // NULL; else this is a bridge's, and its connections are ours
   struct listener_config config;
   u32 connections;
   u64 rate_ns;  // connection_rate: when those accepted will have been paid for
@@ -117,7 +121,8 @@ struct server {
   struct link input, output, blocked, handshakes, ending, all;
   struct server_listener listener[SERVER_LISTENERS_MAX];
   u32 listener_count;
-  u32 generation;  // counts server_recheck
+  struct bridges *bridges;  // NULL = none
+  u32 generation;           // counts server_recheck
   u32 tick_timer;
   bool tick_armed;
   bool draining;
@@ -165,6 +170,8 @@ void server_log(struct server *s, const struct conn *c, const char *text, struct
 void server_log_connection(const struct conn *c, const char *text);
 void server_log_filter(const struct conn *c, bool subscribe, struct bytes filter);
 bool server_logs_filters(const struct server *s, bool subscribe);
+
+extern const struct tcp_listener_ops conn_tcp_ops;  // server.c: what an established one calls
 
 // --- input.c
 // Processes what has arrived, within a budget. True when more could be done at once.

@@ -4,11 +4,15 @@
 //
 // A step never waits in the middle, so one guarded stack a core serves all handshakes: the fiber
 // runs from its start to its end inside conn_handshake.
+#include "server/bridge_inner.h"
 #include "server/conn.h"
 
 #define HEAVY_TIMEOUT_NS (5 * SEC_NS)  // from the ClientHello to the client's Finished
 
 bool conn_handshake_ready(const struct conn *c) {
+  if (bridge_is(c) && c->heavy == NULL) {
+    return true;  // we speak first
+  }
   u32 there = tcp_readable(c->tcp);
   if (c->heavy != NULL || there == 0 || tcp_stuffed(c->tcp)) {
     return there > 0;
@@ -33,8 +37,9 @@ static bool take_heavy(struct conn *c) {
   conn_arm(c);
   struct tls_time now = server_time(&c->from->config);
   c->heavy->generation = s->generation;
-  c->heavy->handshake = tls_handshake_begin(c->from->config.tls,
-                                            span_of(c->heavy->arena, sizeof c->heavy->arena), &now);
+  struct span arena = span_of(c->heavy->arena, sizeof c->heavy->arena);
+  c->heavy->handshake = bridge_is(c) ? bridge_handshake(c, arena, &now)
+                                     : tls_handshake_begin(c->from->config.tls, arena, &now);
   ASSERT(c->heavy->handshake != NULL);
   return true;
 }
@@ -136,7 +141,7 @@ static bool step(struct conn *c) {
   if (consumed > 0) {
     tcp_consume(c->tcp, consumed);
   }
-  bool end_flight = result == TLS_STEP_DONE && produced > 0;
+  bool end_flight = result == TLS_STEP_DONE && produced > 0 && !bridge_is(c);
   b->len = (u16)produced;
   if (produced > 0 && !end_flight) {
     tcp_send(c->tcp, b);
@@ -148,6 +153,9 @@ static bool step(struct conn *c) {
   case TLS_STEP_WANT_OUTPUT: return true;
   case TLS_STEP_DONE:
     done(c);
+    if (bridge_is(c) && c->state == CONN_CONNECT) {
+      bridge_open(c);
+    }
     if (end_flight && c->state == CONN_CONNECT) {
       hold(c, b);
     } else if (end_flight) {

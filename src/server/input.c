@@ -6,6 +6,7 @@
 //     copied; with a shortage nothing is given back and the connection waits.
 // I7  One call works through at most INPUT_BYTES and INPUT_PACKETS, so that no connection starves
 //     the others.
+#include "server/bridge_inner.h"
 #include "server/conn.h"
 
 #define INPUT_BYTES 65536u
@@ -163,7 +164,7 @@ static void protocol_error(struct conn *c, enum mqtt_reason reason) {
 // What of a fixed header can be refused before its packet is there. False: the connection ends.
 static bool header_allowed(struct conn *c, const struct mqtt_header *h) {
   u32 total = h->header_len + h->remaining_len;
-  if (c->state == CONN_CONNECT && h->type != MQTT_CONNECT) {  // [MQTT-3.1.0-1]
+  if (c->state == CONN_CONNECT && h->type != MQTT_CONNECT && !bridge_is(c)) {  // [MQTT-3.1.0-1]
     server_log(c->server, c, "the first packet is no CONNECT", bytes_of(NULL, 0));
     protocol_error(c, MQTT_PROTOCOL_ERROR);
     return false;

@@ -9,8 +9,8 @@
 #define DETAIL_MAX 64u
 
 static bool rate_allows(struct log_rate *r, u64 now_ns) {
-  if (now_ns - r->since_ns >= SEC_NS) {
-    r->since_ns = now_ns;
+  if (r->since_ns == 0 || now_ns - r->since_ns >= SEC_NS) {  // 0: the first line
+    r->since_ns = MAX(now_ns, 1ull);
     r->left = LOG_RATE;
   }
   if (r->left == 0) {

@@ -2,6 +2,7 @@
 // From the broker's stream into transmit buffers: pulled straight into the page that tcp sends,
 // sealed there in place, one record a page. Nothing is pulled beyond tcp_room, so that what a slow
 // peer does not take stays a reference in its session's queue.
+#include "server/bridge_inner.h"
 #include "server/conn.h"
 
 #define OUTPUT_BYTES 65536u  // a turn and connection
@@ -28,8 +29,14 @@ static u32 wrap(struct conn *c, struct span at, u32 n) {
 static u32 pull(struct conn *c, struct span at) {
   ASSERT(at.len > overhead(c));
   struct span content = span_of(at.ptr + head_bytes(c), at.len - overhead(c));
-  u32 n = broker_pull(c->session, content, c->server->core->now_ns);
-  c->mid_packet = broker_mid_packet(c->session);
+  u32 n = 0;
+  if (bridge_is(c)) {
+    n = bridge_pull(c, content);
+    c->mid_packet = bridge_mid_packet(c);
+  } else {
+    n = broker_pull(c->session, content, c->server->core->now_ns);
+    c->mid_packet = broker_mid_packet(c->session);
+  }
   ASSERT(n <= content.len);
   return n == 0 ? 0 : wrap(c, at, n);
 }
@@ -73,7 +80,7 @@ enum output_end conn_output(struct conn *c) {
     return OUTPUT_DRY;
   }
   u32 total = 0;
-  while (broker_has_output(c->session)) {
+  while (bridge_is(c) ? bridge_has_output(c) : broker_has_output(c->session)) {
     u32 room = tcp_room(c->tcp);
     u32 least = PIECE_MIN + overhead(c);
     bool alone = tcp_unacked(c->tcp) == 0 && room > overhead(c);  // a tiny window

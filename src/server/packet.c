@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From a whole control packet to the broker: decodes it and calls the broker's function of its
 // type. CONNECT has a file of its own.
+#include "server/bridge_inner.h"
 #include "server/conn.h"
 
 // The reason a decoder or the broker gave, other than success, ends the connection.
@@ -85,6 +86,9 @@ static enum packet_use on_disconnect(struct conn *c, struct bytes packet) {
 enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet) {
   ASSERT(packet.len == (usize)h->header_len + h->remaining_len);
   ASSERT(c->state == CONN_CONNECT || c->session != NULL);
+  if (bridge_is(c)) {
+    return bridge_packet(c, h, packet);
+  }
   if (!h->minimal && c->version == MQTT_V5) {
     return ended_by(c, MQTT_MALFORMED_PACKET);  // [MQTT-1.5.5-1]
   }

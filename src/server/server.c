@@ -80,7 +80,7 @@ static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
   conn_free(c);
 }
 
-static const struct tcp_listener_ops tcp_ops = {
+const struct tcp_listener_ops conn_tcp_ops = {
     .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
 
 // --- what the broker calls
@@ -253,7 +253,7 @@ enum err server_listen(struct server *s, const struct listener_config *config) {
     memcpy(l->mount, config->mount.ptr, config->mount.len);
   }
   l->config.mount = bytes_of(l->mount, config->mount.len);
-  TRY(tcp_listen(s->core->net, config->port, &tcp_ops, l));
+  TRY(tcp_listen(s->core->net, config->port, &conn_tcp_ops, l));
   if (config->tls != NULL) {
     l->config.tls = tls_context_ref(config->tls);
   }

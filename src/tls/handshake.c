@@ -262,7 +262,7 @@ static bool be_client(struct tls_handshake *hs) {
   struct bytes host = bytes_of(hs->host, hs->host_len);
   SSL_set_connect_state(hs->ssl);
   // RFC 6066 3: names only.
-  return host.len == 0 || handshake_host_address(host, address) ||
+  return host.len == 0 || tls_host_address(host, address) ||
          SSL_set_tlsext_host_name(hs->ssl, hs->host) == 1;
 }
 
@@ -297,7 +297,7 @@ struct bytes handshake_host(const struct tls_handshake *hs) {
   return bytes_of(hs->host, hs->any_name ? 0 : hs->host_len);
 }
 
-bool handshake_host_address(struct bytes host, u8 out[4]) {
+bool tls_host_address(struct bytes host, u8 out[4]) {
   for (u32 i = 0; i < 4; i++) {
     usize end = i < 3 ? bytes_find(host, '.') : host.len;
     u64 v = 0;

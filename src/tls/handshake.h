@@ -9,8 +9,6 @@ struct tls_certificate_id *handshake_client_id(struct tls_handshake *hs);
 struct tls_identity *handshake_identity(struct tls_handshake *hs);
 // The name that the server's certificate must have; empty: any, or we are the server.
 struct bytes handshake_host(const struct tls_handshake *hs);
-// The host as dotted IPv4; false: it is a name.
-bool handshake_host_address(struct bytes host, u8 out[4]);
 // The first reason noted is the one reported.
 void handshake_note_reason(struct tls_handshake *hs, enum tls_reason reason);
 // Sets the library's callbacks on a new context.

@@ -178,6 +178,8 @@ OWNED struct tls_handshake *tls_handshake_begin_client(struct tls_context *conte
                                                        struct span arena,
                                                        const struct tls_time *now,
                                                        struct bytes host, bool any_name);
+// The host as dotted IPv4, in network order; false: it is a name.
+bool tls_host_address(struct bytes host, u8 out[4]);
 // Takes bytes from the peer and gives bytes for it; both may be empty. *consumed and *produced are
 // set in every case. `out` of 4 KiB serves a usual flight in one call; any size >= 16 works.
 enum tls_step tls_handshake_step(struct tls_handshake *hs, struct bytes in, u32 *consumed,

@@ -251,7 +251,7 @@ static bool judge_name(const struct tls_handshake *hs, X509 *leaf) {
     return true;
   }
   u8 address[4];
-  if (handshake_host_address(host, address)) {
+  if (tls_host_address(host, address)) {
     return X509_check_ip(leaf, address, sizeof address, 0) == 1;
   }
   return X509_check_host(leaf, (const char *)host.ptr, host.len, 0, NULL) == 1;

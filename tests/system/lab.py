@@ -108,13 +108,13 @@ class Broker:
     """build/asan/urmqtt on a TAP device. Any line of a sanitizer or an assertion fails the test that stops it."""
 
     def __init__(self, folder, pki, config=CONFIG, tap="tap0", memory=256, binary="asan", ready=None,
-                 seconds=600):
+                 seconds=600, files=()):
         self.conf = os.path.join(folder, "conf")
         os.makedirs(self.conf, exist_ok=True)
         if config is not None:
             with open(os.path.join(self.conf, "urmqtt.conf"), "w") as f:
                 f.write(config)
-        for name in ("ca.pem", "server.pem", "server.key"):
+        for name in ("ca.pem", "server.pem", "server.key", *files):
             with open(os.path.join(pki, name)) as source, open(os.path.join(self.conf, name), "w") as f:
                 f.write(source.read())
         self.lines = []
