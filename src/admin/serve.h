@@ -43,7 +43,6 @@ bool serve_has_tls(const struct config_listener *l);
 OWNED struct tls_context *serve_context(const struct config_listener *l);
 // The listener for the server, without its context.
 struct listener_config serve_listener_config(const struct config *c, u32 index);
-struct listener_config serve_listener_config(const struct config_listener *l);
 // Starts the bridges and names the name servers; `start` false: only checks (--check). A reload
 // leaves bridges as they are. False: said on the console.
 bool serve_bridges(struct core *core, struct carve *carve, const struct config *c, bool start);
