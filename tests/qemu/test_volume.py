@@ -134,3 +134,28 @@ def test_named_and_passed_over(volumes, image, said):
         m.send(b"\r")
         out = m.expect("ready: mqtt on 0.0.0.0:1883", 60)
     assert said in out and "configuration: config.slot" in out
+
+
+def test_reload_from_a_disk(volumes):
+    """`reload` typed on the serial line reads the volume again: what was written there meanwhile is served, a mistake is not."""
+    image, port = volumes / "again", free_port()
+    sh(f"cp {volumes}/fat {image}")
+    # No snapshot: the host writes while the machine runs.
+    drive = ["-drive", f"if=none,id=v,format=raw,file={image}", *BLK]
+    with Machine(kernel=KERNEL, forwards=[(port, PORT + 1)], extra=drive) as m:
+        m.expect("network 0: 10.0.2.15/24", 60)
+        m.send(b"reload\r")
+        m.expect("has not changed", 20)
+        conf = f"listener {PORT}\nallow_anonymous true\nlistener {PORT + 1}\n"
+        for text, said in ((conf + "nonsense 1\n", "unknown keyword"), (conf, f"listener {PORT + 1} is new")):
+            (volumes / "new.conf").write_text(text)
+            sh(f"mcopy -o -i {image} {volumes}/new.conf ::/urmqtt.conf")
+            m.send(b"reload\r")
+            out = m.expect(said, 20)
+            assert (f"listener {PORT + 1} is new" in out) == (text == conf)
+        m.expect("reload: done", 20)
+        serves(m, port)
+        m.send(b"status\r")
+        m.expect("clients connected", 20)
+        m.send(b"poweroff\r")
+        m.expect("every client has been told", 20)
