@@ -38,6 +38,7 @@ include tests/bench/crypto.mk
 include tests/system/tls.mk
 include tests/system/system.mk
 include tests/system/net.mk
+include tests/js/js.mk
 include src/boot/kernel.mk
 include tests/wycheproof/kernel.mk
 include image/image.mk
