@@ -60,7 +60,6 @@ void broker_access_changed(struct broker *b) {
 void access_identity(struct session *s, const struct broker_identity *id) {
   ASSERT(id->access_set < BROKER_ACCESS_SETS);
   ASSERT(id->username.len <= U16_MAX);
-  s->username_len = (u16)id->username.len;
   s->has_username = id->has_username;
   s->access_set = id->access_set;
   s->access_salt = ++s->b->access_salt;

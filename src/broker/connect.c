@@ -95,18 +95,6 @@ static u16 keep_alive_of(const struct broker *b, const struct mqtt_connect *c) {
   return over && c->version == MQTT_V5 ? most : c->keep_alive_s;
 }
 
-// Client id and user name behind one another: what a session keeps of them. NULL: no memory.
-static u8 *make_names(struct broker *b, struct bytes id, struct bytes username) {
-  u8 *names = blocks_take(&b->blocks, id.len + username.len);
-  if (names != NULL) {
-    memcpy(names, id.ptr, id.len);
-    if (username.len > 0) {
-      memcpy(names + id.len, username.ptr, username.len);
-    }
-  }
-  return names;
-}
-
 // What the broker wants this client to know.
 struct connack {
   u16 keep_alive_s;
@@ -176,9 +164,9 @@ static void connack_set_present(struct connack *a) {
 
 // The session of this client id, in the state the CONNECT asks for, with `names` as its own; NULL
 // when there is no memory.
-static struct session *session_for(struct broker *b, const struct mqtt_connect *c, u8 *names,
-                                   struct bytes id, u64 now_ns, bool *present) {
-  struct session *s = session_find(b, id);
+static struct session *session_for(struct broker *b, const struct mqtt_connect *c,
+                                   const struct names *names, u64 now_ns, bool *present) {
+  struct session *s = session_find(b, names_id(names));
   *present = false;
   if (s != NULL && s->user != NULL) {
     session_take_over(s, now_ns);
@@ -191,10 +179,10 @@ static struct session *session_for(struct broker *b, const struct mqtt_connect *
     return NULL;
   }
   if (s == NULL) {
-    return session_new(b, names, (u32)id.len);
+    return session_new(b, names);
   }
-  blocks_put(&b->blocks, s->id);
-  s->id = names;
+  names_put(b, &s->names);
+  s->names = *names;
   *present = true;       // [MQTT-3.1.2-5] [MQTT-3.2.2-3]
   session_drop_will(s);  // [MQTT-3.1.3-9]
   s->expire_at_ns = NEVER_NS;
@@ -202,7 +190,7 @@ static struct session *session_for(struct broker *b, const struct mqtt_connect *
   return s;
 }
 
-static void give_back(struct broker *b, struct message *will, u8 *connack, u8 *names) {
+static void give_back(struct broker *b, struct message *will, u8 *connack, struct names *names) {
   if (will != NULL) {
     message_unref(b, will);
   }
@@ -210,7 +198,7 @@ static void give_back(struct broker *b, struct message *will, u8 *connack, u8 *n
     blocks_put(&b->blocks, connack);
   }
   if (names != NULL) {
-    blocks_put(&b->blocks, names);
+    names_put(b, names);
   }
 }
 
@@ -235,18 +223,18 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
   struct access_who who = {id->username, client_id, id->has_username};
   struct message *will = c->has_will ? make_will(b, c, packet, &who, id) : NULL;
   struct control *control = pool_take(&b->controls);
-  u8 *names = make_names(b, client_id, id->username);
+  struct names names;
+  bool named = names_set(b, &names, client_id, id->username);
   bool present = false;
-  bool room =
-      make_connack(b, c, &a) && control != NULL && names != NULL && (will != NULL || !c->has_will);
+  bool room = make_connack(b, c, &a) && control != NULL && named && (will != NULL || !c->has_will);
   bool fits = !mqtt_has(&c->props, MQTT_P_MAXIMUM_PACKET_SIZE) ||
               a.len <= c->props.maximum_packet_size;  // [MQTT-3.1.2-24]
-  struct session *s = room && fits ? session_for(b, c, names, client_id, now_ns, &present) : NULL;
+  struct session *s = room && fits ? session_for(b, c, &names, now_ns, &present) : NULL;
   if (control != NULL) {
     pool_put(&b->controls, control);  // for control_push below
   }
   if (s == NULL) {
-    give_back(b, will, a.block, names);
+    give_back(b, will, a.block, named ? &names : NULL);
     return fits ? MQTT_SERVER_BUSY : MQTT_PACKET_TOO_LARGE;
   }
   apply_connect(s, c, id);

@@ -24,8 +24,33 @@ struct session *session_find(const struct broker *b, struct bytes id) {
   return NULL;
 }
 
+bool names_set(struct broker *b, struct names *out, struct bytes id, struct bytes username) {
+  ASSERT(id.len <= U16_MAX);
+  ASSERT(username.len <= U16_MAX);
+  *out = (struct names){.id_len = (u16)id.len, .username_len = (u16)username.len};
+  u8 *to = out->text;
+  if (id.len + username.len > NAMES_INLINE) {
+    to = out->block = blocks_take(&b->blocks, id.len + username.len);
+  }
+  if (to == NULL) {
+    return false;
+  }
+  memcpy(to, id.ptr, id.len);
+  if (username.len > 0) {
+    memcpy(to + id.len, username.ptr, username.len);
+  }
+  return true;
+}
+
+void names_put(struct broker *b, struct names *n) {
+  if ((u32)n->id_len + n->username_len > NAMES_INLINE) {
+    blocks_put(&b->blocks, n->block);
+  }
+  *n = (struct names){.id_len = 0};
+}
+
 // `names` becomes the session's when there is one.
-struct session *session_new(struct broker *b, u8 *names, u32 id_len) {
+struct session *session_new(struct broker *b, const struct names *names) {
   struct session *s = pool_take(&b->sessions);
   if (s == NULL) {
     return NULL;
@@ -35,9 +60,8 @@ struct session *session_new(struct broker *b, u8 *names, u32 id_len) {
     pool_put(&b->sessions, s);
     return NULL;
   }
-  s->id = names;
-  s->id_len = (u16)id_len;
-  struct bytes id = bytes_of(names, id_len);
+  s->names = *names;
+  struct bytes id = names_id(names);
   s->b = b;
   s->index = pool_index(&b->sessions, s);
   s->inbound = s->stream = s->subs = s->shared = s->replay = s->route_next = s->route_subs = NONE;
@@ -126,7 +150,7 @@ static void session_free(struct session *s) {
   }
   *link = s->hash_next;
   wheel_put(&b->core->wheel, s->timer);
-  blocks_put(&b->blocks, s->id);
+  names_put(b, &s->names);
   pool_put(&b->sessions, s);
   b->stats.clients_total--;
 }
@@ -274,7 +298,7 @@ void broker_session_info(const struct session *s, struct broker_session_info *ou
 }
 
 struct bytes session_client_id(const struct session *s) {
-  return bytes_of(s->id, s->id_len);
+  return names_id(&s->names);
 }
 
 const struct session *broker_session(const struct broker *b, struct bytes client_id) {

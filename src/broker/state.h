@@ -185,10 +185,20 @@ struct share {
 
 // --- Sessions
 
+// A session's client id and user name behind one another: short ones inline, long ones in a block.
+#define NAMES_INLINE 32u
+struct names {
+  union {
+    u8 text[NAMES_INLINE];
+    u8 *block;
+  };
+  u16 id_len, username_len;
+};
+
 struct session {
   struct broker *b;
   void *user;  // the connection; NULL = offline
-  u8 *id;      // block: client id, then user name
+  struct names names;
   struct message *will;
   u8 **aliases;  // block of topic_alias_max blocks, each: two length bytes, topic
   u64 expire_at_ns;
@@ -197,7 +207,6 @@ struct session {
   u64 access_salt;                      // makes this identity's remembered answers its own
   u64 rate_messages_ns, rate_bytes_ns;  // publish.c: when what was taken will have been paid for
   u32 index;
-  u16 id_len, username_len;
   u32 hash_next;
   u32 timer;
   u32 expiry_s;
@@ -241,6 +250,16 @@ struct session {
   bool problem_info;  // it wants reason strings [MQTT-3.1.2-29]
 };
 static_assert(sizeof(struct session) <= 384, "budget of a session");
+
+static inline const u8 *names_text(const struct names *n) {
+  return (u32)n->id_len + n->username_len > NAMES_INLINE ? n->block : n->text;
+}
+static inline struct bytes names_id(const struct names *n) {
+  return bytes_of(names_text(n), n->id_len);
+}
+static inline struct bytes names_username(const struct names *n) {
+  return bytes_of(names_text(n) + n->id_len, n->username_len);
+}
 
 struct table {
   u32 *bucket;
@@ -396,8 +415,8 @@ void retained_check(const struct broker *b);
 u64 access_bytes(const struct broker_limits *l);
 bool access_init(struct broker *b, struct carve *carve);
 static inline struct access_who session_who(const struct session *s) {
-  return (struct access_who){.username = bytes_of(s->id + s->id_len, s->username_len),
-                             .client_id = bytes_of(s->id, s->id_len),
+  return (struct access_who){.username = names_username(&s->names),
+                             .client_id = names_id(&s->names),
                              .has_username = s->has_username};
 }
 // The session is this identity's from now on.
@@ -451,7 +470,10 @@ u32 *entry_ids(const struct broker *b, const struct entry *e);
 // session.c
 struct session *session_find(const struct broker *b, struct bytes id);
 // `names` (client id, user name) becomes the session's when there is one; NULL: no memory.
-struct session *session_new(struct broker *b, u8 *names, u32 id_len);
+struct session *session_new(struct broker *b, const struct names *names CONSUMES);
+// Copies; false without memory. Given back by names_put.
+bool names_set(struct broker *b, struct names *out, struct bytes id, struct bytes username);
+void names_put(struct broker *b, struct names *n);
 void session_take_over(struct session *s, u64 now_ns);
 void session_drop_will(struct session *s);
 void session_end(struct session *s CONSUMES, u64 now_ns);

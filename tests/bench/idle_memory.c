@@ -111,6 +111,7 @@ static double measure(const char *what, bool tls) {
   }
   u32 count = collect(after);
   double sum = 0;
+  double subscription = 0;
   printf("an idle %s connection, by the pools' own count:\n", what);
   for (u32 i = 0; i < count; i++) {
     double each = (after[i].taken - before[i].taken) / COUNT;
@@ -118,9 +119,13 @@ static double measure(const char *what, bool tls) {
       printf("  %-34s %5.2f x %7.1f = %8.1f\n", after[i].name, each, after[i].bytes,
              each * after[i].bytes);
       sum += each * after[i].bytes;
+      bool of_it =
+          strcmp(after[i].name, "subscription") == 0 || strcmp(after[i].name, "topic node") == 0;
+      subscription += of_it ? each * after[i].bytes : 0;
     }
   }
-  printf("  %-34s %26.1f bytes\n", "sum", sum);
+  printf("  %-34s %26.1f bytes; %.1f without the subscription and its topic level\n", "sum", sum,
+         sum - subscription);
   return sum;
 }
 
