@@ -591,7 +591,7 @@ static void attentions(void **state) {
   settle();
   block_info(dev, &facts);
   assert_true(facts.changes > changes);
-  assert_int_equal(answered[BLOCK_LOST] + answered[BLOCK_REFUSED], 0);
+  assert_int_equal(answered[BLOCK_LOST] + answered[BLOCK_REFUSED] + answered[BLOCK_ERROR], 0);
   D.attentions = 1000;
   struct block_op op = {.kind = BLOCK_READ, .len = facts.block_len, .memory = A[0].memory};
   assert_int_equal(one(op), BLOCK_ERROR);

@@ -3,6 +3,7 @@
 the volume is attached (CD on IDE or AHCI, disk on virtio, USB stick with and without partitions) and whoever finds it (GRUB
 by BIOS or UEFI, or our own drivers); it goes before a stamped slot; a volume that is not ours or damaged is named and the slot is used."""
 import os
+import random
 import socket
 import subprocess
 import time
@@ -70,8 +71,9 @@ SHORT = [("bios", "ide-cd"), ("uefi", "ahci-cd")]
 
 
 def free_port():
+    """At random, as tests of several trees may run on one machine at once."""
     with socket.socket() as s:
-        for port in range(21200, 21400):
+        for port in random.sample(range(22000, 30000), 50):
             try:
                 s.bind(("127.0.0.1", port))
                 return port
@@ -96,9 +98,9 @@ def test_boots_and_serves(volumes, firmware, way):
     port = free_port()
     with Machine(iso=volumes / "stamped.iso", firmware=firmware, machine=machine, medium=medium, forwards=[(port, PORT)],
                  extra=attach(volumes)) as m:
-        m.expect("urMQTT (live", 60)
+        m.expect("urMQTT (live", 120)
         m.send(b"\r")
-        out = m.expect("network 0: 10.0.2.15/24", 60)
+        out = m.expect("network 0: 10.0.2.15/24", 120)
         assert "configuration: the volume " in out and f"ready: mqtt on 0.0.0.0:{PORT}" in out
         serves(m, port)
 
@@ -121,7 +123,7 @@ def test_own_drivers(volumes, machine, way):
     attach, image, device = OWN[way]
     port = free_port()
     with Machine(kernel=KERNEL, machine=machine, forwards=[(port, PORT)], extra=attach(volumes / image, device)) as m:
-        out = m.expect("network 0: 10.0.2.15/24", 60)
+        out = m.expect("network 0: 10.0.2.15/24", 120)
         assert "configuration: the volume on disk " in out and f"ready: mqtt on 0.0.0.0:{PORT}" in out
         serves(m, port)
 
@@ -130,7 +132,7 @@ def test_own_drivers(volumes, machine, way):
 @pytest.mark.parametrize("image,said", [("iso-other", "has no urmqtt.conf"), ("iso-cut", "is damaged")])
 def test_named_and_passed_over(volumes, image, said):
     with Machine(iso=volumes / "stamped.iso", machine="q35", extra=cd(volumes / image, AHCI)) as m:
-        m.expect("urMQTT (live", 60)
+        m.expect("urMQTT (live", 120)
         m.send(b"\r")
         out = m.expect("ready: mqtt on 0.0.0.0:1883", 60)
     assert said in out and "configuration: config.slot" in out

@@ -8,7 +8,8 @@
 #define BLK_MAX 4u
 #define SCSI_MAX 2u
 #define DISK_MAX (BLK_MAX + SCSI_MAX * VIRTIO_SCSI_LUNS)
-#define POLL_NS 1000000ull  // without interrupts: how long a halt may last
+#define POLL_NS 1000000ull
+#define LOOK_NS 1000000000ull
 
 static struct virtio_blk blks[BLK_MAX];
 static struct virtio_scsi scsis[SCSI_MAX];
@@ -77,21 +78,29 @@ struct block *plat_disk(u32 nth) {
   return nth < disk_count ? disks[nth] : NULL;
 }
 
-static u64 longest(bool work, bool interrupts) {
-  return work ? 0 : interrupts ? U64_MAX : POLL_NS;
+// How long a halt may last: what a device holds has a deadline that somebody must look at, and a
+// device without interrupts, or one that was busy, is asked again soon.
+static u64 longest(bool work, bool soon, bool held) {
+  return work ? 0 : soon ? POLL_NS : held ? LOOK_NS : U64_MAX;
 }
 
 u64 metal_disk_arm(bool want) {
   u64 all = U64_MAX;
   for (u32 i = 0; i < blk_count; i++) {
     struct virtio_blk *b = &blks[i];
-    bool busy = vq_outstanding(&b->q) != 0;
-    all = MIN(all, longest(virtio_blk_arm(b, want), b->virtio.interrupts || !busy));
+    bool held = vq_outstanding(&b->q) != 0;
+    bool work = virtio_blk_arm(b, want);
+    all = MIN(all, longest(work, held && !b->virtio.interrupts, held));
   }
   for (u32 i = 0; i < scsi_count; i++) {
     struct virtio_scsi *h = &scsis[i];
-    bool busy = vq_outstanding(&h->request) != 0;
-    all = MIN(all, longest(virtio_scsi_arm(h, want), h->virtio.interrupts || !busy));
+    bool held = vq_outstanding(&h->request) != 0;
+    bool again = false;
+    for (u32 l = 0; l < h->lun_count; l++) {
+      again = again || h->lun[l].again != 0;
+    }
+    bool work = virtio_scsi_arm(h, want);
+    all = MIN(all, longest(work, again || (held && !h->virtio.interrupts), held));
   }
   return all;
 }
