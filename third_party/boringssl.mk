@@ -31,6 +31,10 @@ BARE    := -fstack-protector-strong -nostdlibinc
 ifeq ($(TARGET),x86_64)
 COMMON += --target=x86_64-unknown-none-elf -mno-red-zone $(BARE)
 HEADERS := -isystem /usr/include/x86_64-linux-gnu -isystem /usr/include
+# Debian 13's <bits/floatn.h> takes every clang to have __float128, which bare metal has not: the file is passed over.
+ifneq ($(shell grep -s clang_prereq /usr/include/x86_64-linux-gnu/bits/floatn.h),)
+HEADERS += -D_BITS_FLOATN_H -D__HAVE_FLOAT128=0 -D__HAVE_DISTINCT_FLOAT128=0 -D__HAVE_FLOAT64X=0
+endif
 FREESTANDING := -ffreestanding
 else ifeq ($(TARGET),aarch64)
 # Landing pads and signed return addresses, in the assembly too (its own switch looks at this option's macros).
