@@ -139,7 +139,7 @@ void serve_limits(const struct config *c, struct limits *l) {
       c->max_queued_messages != 0 ? c->max_queued_messages : b->session_queued_max;
   b->packet_size_max = c->max_packet_size != 0 ? c->max_packet_size : b->packet_size_max;
   b->keep_alive_max = (u16)MIN(c->max_keepalive, U16_MAX);
-  b->topic_alias_max = (u16)MIN(alias, b->topic_alias_max);
+  b->topic_alias_max = (u16)alias;
   b->retain_available = c->retain_available;
   b->session_inflight_bytes_max = c->max_inflight_bytes;
   b->session_queued_bytes_max = c->max_queued_bytes;

@@ -21,6 +21,7 @@
 #define UNKNOWN U64_MAX
 
 struct own {  // values computed here
+  u64 sent[16];
   u64 uptime_s, time_s, disconnected, heap, heap_maximum, dropped_frames, nothing;
 };
 
@@ -69,6 +70,28 @@ static const struct item items[] = {
     BROKER("packet/out/count", queued),
     BROKER("packet/out/bytes", queued_bytes),
     SERVER("connections/socket/count", connections),
+    SERVER("mqtt/connect/received", packets_received[MQTT_CONNECT]),
+    SERVER("mqtt/publish/received", packets_received[MQTT_PUBLISH]),
+    SERVER("mqtt/puback/received", packets_received[MQTT_PUBACK]),
+    SERVER("mqtt/pubrec/received", packets_received[MQTT_PUBREC]),
+    SERVER("mqtt/pubrel/received", packets_received[MQTT_PUBREL]),
+    SERVER("mqtt/pubcomp/received", packets_received[MQTT_PUBCOMP]),
+    SERVER("mqtt/subscribe/received", packets_received[MQTT_SUBSCRIBE]),
+    SERVER("mqtt/unsubscribe/received", packets_received[MQTT_UNSUBSCRIBE]),
+    SERVER("mqtt/pingreq/received", packets_received[MQTT_PINGREQ]),
+    SERVER("mqtt/disconnect/received", packets_received[MQTT_DISCONNECT]),
+    SERVER("mqtt/auth/received", packets_received[MQTT_AUTH]),
+    OWN("mqtt/connack/sent", sent[MQTT_CONNACK]),
+    OWN("mqtt/publish/sent", sent[MQTT_PUBLISH]),
+    OWN("mqtt/puback/sent", sent[MQTT_PUBACK]),
+    OWN("mqtt/pubrec/sent", sent[MQTT_PUBREC]),
+    OWN("mqtt/pubrel/sent", sent[MQTT_PUBREL]),
+    OWN("mqtt/pubcomp/sent", sent[MQTT_PUBCOMP]),
+    OWN("mqtt/suback/sent", sent[MQTT_SUBACK]),
+    OWN("mqtt/unsuback/sent", sent[MQTT_UNSUBACK]),
+    OWN("mqtt/pingresp/sent", sent[MQTT_PINGRESP]),
+    OWN("mqtt/disconnect/sent", sent[MQTT_DISCONNECT]),
+    OWN("mqtt/auth/sent", sent[MQTT_AUTH]),
     // ours
     OWN("time", time_s),
     SERVER("tls/handshakes", handshakes_full),
@@ -120,6 +143,7 @@ static struct {
   u64 warned_day[SERVER_LISTENERS_MAX][KIND_COUNT];  // days left when last said
   u64 stepped_ns, hour_ns;
   u32 interval_s;
+  u32 hours;
   struct admin_task task;
   bool version_out;
 } sys;
@@ -236,6 +260,9 @@ static void collect(struct core *core) {
   sys.own.disconnected = b->clients_total - b->clients_connected;
   sys.own.heap = b->message_bytes_stored + tls_heap_used();
   sys.own.heap_maximum = MAX(sys.own.heap_maximum, sys.own.heap);
+  for (u32 i = 0; i < ARRAY_COUNT(sys.own.sent); i++) {
+    sys.own.sent[i] = b->packets_sent[i] + server_stats(core->server)->packets_sent[i];
+  }
   sys.own.dropped_frames = 0;
   for (u32 i = 0; i < ARRAY_COUNT(n->rx_dropped); i++) {
     sys.own.dropped_frames += n->rx_dropped[i];
@@ -268,6 +295,9 @@ static void run(struct core *core) {
   if (core->now_ns >= sys.hour_ns) {
     sys.hour_ns = core->now_ns + HOUR_NS;
     sys_check_expiry(core);
+    if (++sys.hours % 24 == 0) {
+      (void)server_recheck(core->server);  // a certificate ends while its connection lives
+    }
   }
   if (sys.interval_s != 0) {
     publish_all(core);

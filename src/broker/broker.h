@@ -180,6 +180,7 @@ struct broker_stats {  // names follow $SYS/broker/...
   u64 queued_bytes, inflight_bytes;
   u64 dropped[BROKER_DROPPED_COUNT];               // publish_dropped by reason
   u64 publish_bytes_received, publish_bytes_sent;  // payloads
+  u64 packets_sent[16];                            // by enum mqtt_type
 };
 const struct broker_stats *broker_stats(const struct broker *b);
 struct bytes session_client_id(const struct session *s);

@@ -142,6 +142,7 @@ static bool advance(struct session *s, const struct segments *g, struct span out
   }
   s->stream_off = 0;
   s->b->stats.messages_sent++;
+  s->b->stats.packets_sent[g->part[0].ptr[0] >> 4]++;
   return true;
 }
 

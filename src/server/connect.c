@@ -26,6 +26,7 @@ static void refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason,
   ASSERT(w.err == ERR_OK);
   if (w.pos <= c->packet_max) {
     (void)conn_send(c, writer_bytes(&w));
+    c->server->stats.packets_sent[MQTT_CONNACK]++;
   }
   c->server->stats.refused++;
   conn_end(c, MQTT_SUCCESS);  // [MQTT-3.2.2-7]: nothing behind a CONNACK with an error

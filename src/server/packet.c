@@ -83,7 +83,7 @@ static enum packet_use on_disconnect(struct conn *c, struct bytes packet) {
   return PACKET_USED;
 }
 
-enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet) {
+static enum packet_use take(struct conn *c, const struct mqtt_header *h, struct bytes packet) {
   ASSERT(packet.len == (usize)h->header_len + h->remaining_len);
   ASSERT(c->state == CONN_CONNECT || c->session != NULL);
   if (bridge_is(c)) {
@@ -107,4 +107,11 @@ enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct 
   // which CONNACK would have refused [MQTT-4.12.0-1]; 3.1.1 has no type 15.
   default: return ended_by(c, MQTT_PROTOCOL_ERROR);
   }
+}
+
+enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet) {
+  struct server *s = c->server;
+  enum packet_use use = take(c, h, packet);
+  s->stats.packets_received[h->type & 15] += use == PACKET_USED ? 1 : 0;
+  return use;
 }

@@ -141,6 +141,7 @@ static void say_goodbye(struct conn *c) {
   }
   ASSERT(w.err == ERR_OK);
   (void)conn_send(c, writer_bytes(&w));
+  c->server->stats.packets_sent[MQTT_DISCONNECT]++;
 }
 
 static void finish(struct conn *c) {

@@ -97,7 +97,9 @@ void server_set_log(struct server *server, const struct server_log_config *confi
 struct server_stats {
   u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts,
       keepalive_timeouts;
-  u64 protocol_errors, connects;                // connects: CONNECTs answered by success
+  u64 packets_received[16],
+      packets_sent[16];           // by enum mqtt_type; sent: those of the server itself
+  u64 protocol_errors, connects;  // connects: CONNECTs answered by success
   u64 logins_good, logins_bad, logins_refused;  // passwords; refused: no place to wait
   u64 login_ns;                                 // spent on hashing
   u32 connections;

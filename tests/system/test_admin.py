@@ -24,7 +24,7 @@ MOSQUITTO = LOAD + [
     "store/messages/bytes", "subscriptions/count", "retained messages/count", "heap/current", "heap/maximum",
     "bytes/received", "bytes/sent", "publish/messages/dropped", "publish/messages/received", "publish/messages/sent",
     "connections/socket/count",
-    "clients/expired", "publish/bytes/received", "publish/bytes/sent", "shared_subscriptions/count", "packet/out/count", "packet/out/bytes"]
+    "mqtt/connect/received", "mqtt/connack/sent", "mqtt/publish/sent", "mqtt/disconnect/sent", "clients/expired", "publish/bytes/received", "publish/bytes/sent", "shared_subscriptions/count", "packet/out/count", "packet/out/bytes"]
 OURS = ["time", "publish/messages/dropped/queue full", "retained messages/bytes", "tls/handshakes", "tls/resumed", f"tls/{lab.TLS}/certificate/days", f"tls/{lab.TLS}/ca/days"]
 
 
@@ -72,7 +72,8 @@ def test_the_tree(start, pki):
     tls.close()
     got = messages(Raw().open("watch").send(subscribe("$SYS/#", 0)), 2.5)
     assert got["$SYS/broker/clients/connected"][1] == "2" and got["$SYS/broker/clients/disconnected"][1] == "0"
-    assert got["$SYS/broker/publish/messages/received"][1] == "1"
+    assert got["$SYS/broker/publish/messages/received"][1] == got["$SYS/broker/mqtt/publish/received"][1] == "1"
+    assert got["$SYS/broker/mqtt/connect/received"][1] == got["$SYS/broker/mqtt/connack/sent"][1] == "4"
     assert float(got["$SYS/broker/load/publish/received/1min"][1]) > 0.5
     # Who asked for '#' got what was published, and nothing of $SYS [MQTT-4.7.2-1].
     assert messages(everything, 1) == {"x": (False, "1")}
@@ -231,6 +232,18 @@ def test_reload_of_passwords_and_acl(start, tmp_path):
     b.wait("acl:[23]: error")
     b.wait("nothing was changed")
     assert alive(ann) and alive(again)
+    assert b.stop() == 0
+
+
+def test_reload_after_a_start_with_mistakes(start):
+    b = start(config="sys_interval 1\n" + CONFIG + "nonsense 1\n", ready="ping and nothing else")
+    b.wait("network 0: 10")
+    assert lab.ping() and refused()
+    b.configure("sys_interval 1\n" + CONFIG)
+    b.type("reload")
+    b.wait("listener 1883 is new")
+    b.wait("reload: done")
+    assert "$SYS/broker/uptime" in messages(watch(), 2.5)
     assert b.stop() == 0
 
 
