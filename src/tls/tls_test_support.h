@@ -20,14 +20,18 @@
 
 static const struct tls_time test_now = {1796083200, 1796083200, true};  // 2026-12-01
 
+#define TEST_RANDOM_SEED 88172645463325252ull
+static u64 test_random_state = TEST_RANDOM_SEED;
+
 static inline void test_random(struct span out) {
-  static u64 state = 88172645463325252ull;
+  u64 state = test_random_state;
   for (usize i = 0; i < out.len; i++) {
     state ^= state << 13;
     state ^= state >> 7;
     state ^= state << 17;
     out.ptr[i] = (u8)(state >> 32);
   }
+  test_random_state = state;
 }
 
 static inline void test_start(void) {
