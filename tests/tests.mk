@@ -34,7 +34,9 @@ $(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORIN
 unit: $(test_bins) ## build and run every unit test under ASan and UBSan
 	@tests/run_units $(test_bins)
 fuzz-build: $(fuzz_bins) ## build every fuzz target
-FUZZ_SECONDS ?= 5
-fuzz: $(fuzz_bins) ## run every fuzz target, corpus first, then FUZZ_SECONDS of new inputs each
-	@tests/run_fuzz $(FUZZ_SECONDS) $(fuzz_bins)
+# FUZZ_ROTATE: so many targets get FUZZ_SECONDS of new inputs each, in turn; 0 = all.
+FUZZ_SECONDS ?= 10
+FUZZ_ROTATE ?= 4
+fuzz: $(fuzz_bins) ## replay every corpus, then FUZZ_SECONDS of new inputs for FUZZ_ROTATE targets (0: all)
+	@tests/run_fuzz $(FUZZ_SECONDS) $(FUZZ_ROTATE) $(fuzz_bins)
 .PHONY: unit fuzz-build fuzz
