@@ -157,28 +157,42 @@ static void cascade(struct wheel *w) {
   }
 }
 
+enum turn { TURN_FIRED, TURN_ON, TURN_DONE };
+
+// One turn of wheel_expire, the unit of proof: fires a timer of the current slot (*id), puts one on
+// that had been clamped to the horizon, lets time jump to the next slot that holds something, or
+// stops at target.
+static enum turn expire_turn(struct wheel *w, u64 target, u32 *id) {
+  u32 first = w->head[(u32)w->now & SLOT_MASK];
+  if (first != WHEEL_NONE) {
+    unlink_slot(w, first);
+    if (w->timers[first].deadline > w->now) {
+      place(w, first, w->timers[first].deadline);
+      return TURN_ON;
+    }
+    ASSERT(w->armed_count > 0);
+    w->armed_count--;
+    *id = first;
+    return TURN_FIRED;
+  }
+  u64 next = w->now < target ? next_event(w) : U64_MAX;
+  if (next > target) {
+    w->now = MAX(w->now, target);
+    return TURN_DONE;
+  }
+  w->now = next;
+  cascade(w);
+  return TURN_ON;
+}
+
 u32 wheel_expire(struct wheel *w, u64 now_ns) {
   u64 target = now_ns >> WHEEL_TICK_SHIFT;
-  for (;;) {
-    u32 id = w->head[(u32)w->now & SLOT_MASK];
-    if (id != WHEEL_NONE) {
-      unlink_slot(w, id);
-      if (w->timers[id].deadline > w->now) {  // it was clamped to the horizon
-        place(w, id, w->timers[id].deadline);
-        continue;
-      }
-      ASSERT(w->armed_count > 0);
-      w->armed_count--;
-      return id;
-    }
-    u64 next = w->now < target ? next_event(w) : U64_MAX;
-    if (next > target) {
-      w->now = MAX(w->now, target);
-      return WHEEL_NONE;
-    }
-    w->now = next;
-    cascade(w);
+  u32 id = WHEEL_NONE;
+  enum turn turn = TURN_ON;
+  while (turn == TURN_ON) {
+    turn = expire_turn(w, target, &id);
   }
+  return id;
 }
 
 u64 wheel_next_ns(const struct wheel *w) {
