@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Harnesses for the bundle and its lines: any bytes, any length to 65 535, any position. The loops
+// Harness for the lines of a configuration: any bytes, any length to 65 535, any position. The loops
 // are proven by their contracts, so nothing is bounded. -DNEGATIVE adds a claim that is false.
 #include "admin/conf.h"
-#include "admin/ustar.h"
 
 void *malloc(usize len);
 
@@ -38,23 +37,5 @@ void prove_conf_next(void) {
 #endif
   } else {
     __CPROVER_assert(pos == text.len, "the end is the end");
-  }
-}
-
-void prove_ustar_next(void) {
-  struct bytes tar = any_bytes();
-  u32 pos = any_u32();
-  struct ustar_entry e;
-  __CPROVER_assume(pos <= tar.len);
-  u32 before = pos;
-  if (ustar_next(tar, &pos, &e) == ERR_OK) {
-    __CPROVER_assert(pos > before && pos <= tar.len, "an entry moves on, within the archive");
-    __CPROVER_assert((u64)e.name.off + e.name.len <= tar.len, "name within the archive");
-    __CPROVER_assert((u64)e.data.off + e.data.len <= pos, "data within the entry");
-    __CPROVER_assert(e.name.len > 0 && e.name.len <= 100, "a name");
-    __CPROVER_assert(tar.ptr[e.name.off] != '/', "no absolute name");
-#ifdef NEGATIVE
-    __CPROVER_assert(e.data.len < 512, "false: files may be larger");
-#endif
   }
 }

@@ -65,9 +65,11 @@ __CPROVER_ensures(__CPROVER_return_value != MQTT_SUCCESS || out->all.off <= r->e
 __CPROVER_ensures(__CPROVER_return_value != MQTT_SUCCESS || out->all.len <= r->end - out->all.off);
 // clang-format on
 
-// The prefix is compared by the compiler's memcmp; its contract is "some answer".
+// "$share/" is the longest prefix the codec looks for. That the answer is exact is bytes.c's proof.
 bool bytes_starts_with(struct bytes a, struct bytes prefix)
 // clang-format off
+__CPROVER_requires(a.len == 0 || __CPROVER_r_ok(a.ptr, a.len))
+__CPROVER_requires(prefix.len <= 8 && (prefix.len == 0 || __CPROVER_r_ok(prefix.ptr, prefix.len)))
 __CPROVER_assigns()
 __CPROVER_ensures(__CPROVER_return_value == 0 || a.len >= prefix.len);
 // clang-format on

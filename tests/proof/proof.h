@@ -10,6 +10,7 @@ void *malloc(usize len);
 u8 nondet_u8(void);
 u16 nondet_u16(void);
 u32 nondet_u32(void);
+u64 nondet_u64(void);
 bool nondet_bool(void);
 
 // `max` bytes or fewer, of any values, in a block of exactly that size.

@@ -1,34 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the encoders write, the decoders read back as the same values; without properties,
-// so every loop here is over the bytes of a length.
+// The head of a PUBLISH without properties is read back with its flags and lengths, for every
+// announced payload. Whole packets: packet_round.c.
 #include "mqtt/encode.h"
 #include "proof.h"
 
-void proof_ack_round(void) {
-  u8 b[16];
-  u8 type = nondet_u8();
-  u16 id = nondet_u16();
-  enum mqtt_version v = nondet_bool() ? MQTT_V5 : MQTT_V4;
-  __CPROVER_assume(type >= MQTT_PUBACK && type <= MQTT_PUBCOMP && id != 0);
-  bool late = type == MQTT_PUBREL || type == MQTT_PUBCOMP;
-  enum mqtt_reason reason = nondet_bool() ? MQTT_SUCCESS
-                            : late        ? MQTT_PACKET_ID_NOT_FOUND
-                                          : MQTT_QUOTA_EXCEEDED;
-  struct writer w = writer_init(span_of(b, sizeof b));
-  mqtt_encode_ack(&w, v, (enum mqtt_type)type, id, reason, NULL);
-  PROVE(w.err == ERR_OK && w.pos <= 5);
-  struct mqtt_ack out;
-  struct mqtt_header h;
-  PROVE(mqtt_fixed_header(writer_bytes(&w), &h) == ERR_OK && h.type == type);
-  PROVE(h.header_len + h.remaining_len == w.pos);
-  PROVE(mqtt_decode_ack(v, writer_bytes(&w), &out) == MQTT_SUCCESS);
-  PROVE(out.packet_id == id && out.reason == (v == MQTT_V5 ? reason : MQTT_SUCCESS));
-  if (out.reason != MQTT_SUCCESS && type == MQTT_PUBCOMP) {
-    PROOF_REACHED();
-  }
-}
-
-// The head of a PUBLISH with a topic of 0..8 bytes and an announced payload of any length.
 void proof_publish_head_round(void) {
   u8 b[32];
   u8 topic[8];

@@ -13,6 +13,9 @@
 #ifndef TIMERS
 #define TIMERS 2u
 #endif
+#ifndef RUN_TICKS
+#define RUN_TICKS 5u  // of the run in one piece: over a turn of the lowest level and a spread
+#endif
 #define LISTS (WHEEL_LEVELS * WHEEL_SLOTS)
 #define TICKS (1ull << 40)  // all times are below: no clock gets there
 
@@ -156,73 +159,127 @@ static bool all_kept(void) {
   return kept;
 }
 
-// wheel_expire is a loop over three steps: fire what stands in the current slot; let time jump to
-// the next slot that holds something and spread it; or stop before that slot. This is the first:
-// what fires is due, what is not (it had been put at the horizon) goes on.
+// wheel_expire is "while (turn == TURN_ON) turn = expire_turn(...)" and nothing else. So what these
+// proofs say of one turn, from any state that keeps the invariant and for any target, holds for the
+// whole of it by induction over its turns: every turn keeps the invariant and all timers but the
+// one it fires; TURN_ON goes on within the target, and cannot go on for ever (time moves on, or the
+// current slot gets shorter while time stands); TURN_FIRED fires what is due and no other; after
+// TURN_DONE nothing is due. Timers fire in the order of their ticks, as time only moves on and
+// nothing that is due is left behind. The turn's three cases are proved one by one.
+static u32 in_slot(void) {
+  u32 count = 0;
+  for (u32 i = 0; i < TIMERS; i++) {
+    count += timers[i].slot == ((u32)w.now & SLOT_MASK);
+  }
+  return count;
+}
+
+// Something stands in the current slot.
 void proof_wheel_fire(void) {
   any_wheel();
+  __CPROVER_assume(w.head[(u32)w.now & SLOT_MASK] != WHEEL_NONE);
   remember();
   u64 now = w.now;
-  u32 first = w.head[(u32)now & SLOT_MASK];
   u32 count = w.armed_count;
-  u32 id = wheel_expire(&w, now << WHEEL_TICK_SHIFT);
-  PROVE(w.now == now);
+  u32 before = in_slot();
+  u32 id = WHEEL_NONE;
+  enum turn turn = expire_turn(&w, nondet_u64(), &id);
+  PROVE(turn != TURN_DONE && w.now == now && in_slot() < before);
   PROVE(wheel_good());
-  if (id == WHEEL_NONE) {
-    PROVE(w.head[(u32)now & SLOT_MASK] == WHEEL_NONE);
-    PROVE(all_kept());
-  } else {
-    PROVE(armed_was[id] && deadline_was[id] <= now);  // never early
+  if (turn == TURN_FIRED) {
+    PROVE(id < TIMERS && armed_was[id] && deadline_was[id] <= now);  // never early
     PROVE(!wheel_armed(&w, id) && w.armed_count == count - 1);
     armed_was[id] = false;
     PROVE(all_kept());
-    if (id != first) {
+    if (in_slot() > 0) {
       PROOF_REACHED();
     }
+  } else {
+    PROVE(all_kept());
   }
 }
 
-// The second step: no slot that holds a timer is jumped over, and after the spread every timer is
-// there still, in a place where it comes up in time.
+// Nothing stands there, and the next slot that holds a timer lies within the target: no slot that
+// holds one is jumped over, and after the spread every timer is there still, in a place where it
+// comes up in time.
 void proof_wheel_tick(void) {
   any_wheel();
   __CPROVER_assume(w.head[(u32)w.now & SLOT_MASK] == WHEEL_NONE);
   remember();
+  u64 before = w.now;
   u64 next = next_event(&w);
+  u64 target = nondet_u64();
   PROVE((next == U64_MAX) == (w.armed_count == 0));
-  PROVE(next > w.now);
+  PROVE(next > before);
   for (u32 i = 0; i < TIMERS; i++) {
     PROVE(!armed_was[i] || comes_up(timers[i].slot) >= next);
   }
-  if (next < TICKS) {
-    bool high = next % WHEEL_SLOTS == 0 && w.occupied[WHEEL_LEVELS - 1] != 0;
-    w.now = next;
-    cascade(&w);
-    PROVE(wheel_good());
-    PROVE(all_kept());
-    if (high && w.head[(u32)w.now & SLOT_MASK] != WHEEL_NONE) {
-      PROOF_REACHED();
-    }
+  __CPROVER_assume(next <= target && target < TICKS);
+  bool high = next % WHEEL_SLOTS == 0 && w.occupied[WHEEL_LEVELS - 1] != 0;
+  u32 id = WHEEL_NONE;
+  PROVE(expire_turn(&w, target, &id) == TURN_ON);
+  PROVE(w.now == next);
+  PROVE(wheel_good());
+  PROVE(all_kept());
+  if (high && w.head[(u32)w.now & SLOT_MASK] != WHEEL_NONE) {
+    PROOF_REACHED();
   }
 }
 
-// The third step: time stops anywhere before the next slot; nothing that is due stays behind.
+// Nothing stands there and nothing comes up within the target: time stops there, and nothing that
+// is due stays behind.
 void proof_wheel_stop(void) {
   any_wheel();
   __CPROVER_assume(w.head[(u32)w.now & SLOT_MASK] == WHEEL_NONE);
   remember();
   u64 before = w.now;
   u64 target = nondet_u64();
-  __CPROVER_assume(target >= before && target < TICKS && next_event(&w) > target);
-  PROVE(wheel_expire(&w, target << WHEEL_TICK_SHIFT) == WHEEL_NONE);
-  PROVE(w.now == target);
+  u32 id = WHEEL_NONE;
+  __CPROVER_assume(target < TICKS && (target <= before || next_event(&w) > target));
+  PROVE(expire_turn(&w, target, &id) == TURN_DONE);
+  PROVE(w.now == MAX(before, target) && id == WHEEL_NONE);
   PROVE(wheel_good());
   PROVE(all_kept());
   for (u32 i = 0; i < TIMERS; i++) {
-    PROVE(!armed_was[i] || timers[i].deadline > target || target == before);  // I3
+    PROVE(!armed_was[i] || timers[i].deadline > target || target <= before);  // I3
   }
-  PROVE(wheel_next_ns(&w) > target << WHEEL_TICK_SHIFT);
+  PROVE(wheel_next_ns(&w) > w.now << WHEEL_TICK_SHIFT);
   if (w.armed_count == TIMERS && target > before + 2) {
+    PROOF_REACHED();
+  }
+}
+
+// The whole in one piece, bounded: two timers of any deadlines, then time to any tick, and on to
+// the end. What fires by then is what is due, in order.
+void proof_wheel_run(void) {
+  u64 start = nondet_u64();
+  u64 target = nondet_u64();
+  u64 last = 0;
+  u32 fired = 0;
+  __CPROVER_assume(start < WHEEL_SLOTS && target >= start && target <= start + RUN_TICKS);
+  for (u32 i = 0; i < TIMERS; i++) {
+    timers[i].slot = WHEEL_NONE;
+  }
+  wheel_init(&w, timers, TIMERS, start << WHEEL_TICK_SHIFT);
+  for (u32 i = 0; i < TIMERS; i++) {
+    u64 deadline = nondet_u64();
+    __CPROVER_assume(deadline > start && deadline <= start + RUN_TICKS);
+    wheel_arm(&w, i, deadline << WHEEL_TICK_SHIFT);
+  }
+  for (u32 n = 0; n <= TIMERS; n++) {
+    u32 id = wheel_expire(&w, target << WHEEL_TICK_SHIFT);
+    if (id != WHEEL_NONE) {
+      PROVE(id < TIMERS && timers[id].deadline <= target && timers[id].deadline >= last);
+      last = timers[id].deadline;
+      fired++;
+    }
+  }
+  for (u32 i = 0; i < TIMERS; i++) {
+    PROVE(wheel_armed(&w, i) == (timers[i].deadline > target));
+    fired += wheel_armed(&w, i);
+  }
+  PROVE(fired == TIMERS);
+  if (last == start + RUN_TICKS) {
     PROOF_REACHED();
   }
 }
