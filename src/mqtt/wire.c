@@ -252,7 +252,11 @@ bool mqtt_user_property(struct bytes packet, const struct mqtt_props *p, u32 *po
   ASSERT(p->all.off <= packet.len);
   ASSERT(p->all.len <= packet.len - p->all.off);
   struct reader r = {.base = packet.ptr, .pos = *pos, .end = p->all.off + p->all.len};
-  while (r.pos < r.end && r.err == ERR_OK) {
+  while (r.pos < r.end && r.err == ERR_OK)
+    LOOP_ASSIGNS(r.pos, r.err, *name, *value)
+  LOOP_INVARIANT(r.pos >= *pos && r.pos <= r.end)
+  LOOP_DECREASES(r.end - r.pos)
+  {
     u32 id = mqtt_read_varint(&r);
     if (r.err != ERR_OK || id >= ARRAY_COUNT(rules)) {
       return false;
