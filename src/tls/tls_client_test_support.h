@@ -117,9 +117,12 @@ static inline void raw_server_hello(struct raw_client *c, struct bytes hello) {
   usize len = 0;
   // The key share stands in the extensions: 00 33 00 24 00 1d 00 20 and the key.
   static const u8 mark[] = {0, 51, 0, 36, 0, 29, 0, 32};
-  const u8 *share = memmem(hello.ptr, hello.len, mark, sizeof mark);
-  ASSERT(share != NULL);
-  X25519(shared, c->private_key, share + sizeof mark);
+  usize at = 0;
+  while (at + sizeof mark + 32 < hello.len && memcmp(hello.ptr + at, mark, sizeof mark) != 0) {
+    at++;
+  }
+  ASSERT(at + sizeof mark + 32 <= hello.len);
+  X25519(shared, c->private_key, hello.ptr + at + sizeof mark);
   SHA256_Update(&c->transcript, hello.ptr, hello.len);
   HKDF_extract(c->secret, &len, EVP_sha256(), zero, 32, NULL, 0);
   raw_derived(c->secret);
