@@ -34,7 +34,7 @@ void limits_from_memory(u64 memory_len, struct limits *out) {
   // one for each tcp connection, connection and session, and a few of the parts' own
   out->timers = 2 * connections + out->broker.sessions + 256;
   // contexts and the library's own state; what is left, 5/64, is slack for rounding
-  out->tls_heap_len = MAX((u64)TLS_HEAP_BYTES * 2, 1 * part);
+  out->tls_heap_len = MIN(MAX((u64)TLS_HEAP_BYTES * 2, 1 * part), (u64)TLS_HEAP_MAX);
 }
 
 void limits_print(const struct limits *l) {

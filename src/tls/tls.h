@@ -29,6 +29,7 @@
 // Heap for tls_init: the library's own state and about four contexts with a handful of CAs; add the
 // size of the CA and CRL files once more for large ones.
 #define TLS_HEAP_BYTES (256u << 10)
+#define TLS_HEAP_MAX (64u << 20)  // what the allocator of alloc.h manages
 #define TLS_TICKET_KEY_BYTES 48u
 
 struct tls_context;

@@ -23,6 +23,9 @@ import zlib
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 QEMU = "qemu-system-x86_64"
+QEMU_ARM = "qemu-system-aarch64"
+AAVMF = "/usr/share/AAVMF/AAVMF_CODE.fd"
+AAVMF_VARS = "/usr/share/AAVMF/AAVMF_VARS.fd"
 OVMF = "/usr/share/OVMF/OVMF_CODE_4M.fd"
 OVMF_VARS = "/usr/share/OVMF/OVMF_VARS_4M.fd"
 KVM_CPU = "max,-arch-capabilities"
@@ -56,31 +59,38 @@ def accel(kernel=None):
 class Machine:
     """One QEMU process. Use as a context manager; every wait has a timeout; leaving ends the process."""
 
-    def __init__(self, kernel=None, iso=None, firmware="bios", machine="q35", medium="cd", cpu=None, memory=256, append="",
-                 modules=(), forwards=(), nic="none", extra=(), use=None, tap=None, extra_first=()):
+    def __init__(self, kernel=None, iso=None, firmware="bios", machine=None, medium="cd", cpu=None, memory=256, append="",
+                 modules=(), forwards=(), nic="none", extra=(), use=None, tap=None, extra_first=(), arch="x86_64"):
         """forwards: (host port, guest port) pairs over user networking. tap: "A.B.C.D/N" makes a network namespace
         (root only) with a TAP device of that address instead; commands run in it by in_namespace()."""
         self.dir = tempfile.mkdtemp(prefix="urmqtt-vm-")
         self.log = os.path.join(self.dir, "serial.log")
         open(self.log, "w").close()
-        use = use or accel()
+        arm = arch == "aarch64"
+        machine = machine or ("virt,gic-version=3" if arm else "q35")
+        use = "tcg" if arm else use or accel()
         if cpu is None:
             cpu = KVM_CPU if use == "kvm" else "max"
         self.namespace = self._make_namespace(tap) if tap else None
-        args = (["ip", "netns", "exec", self.namespace] if tap else []) + [QEMU, "-accel", use, "-cpu", cpu, "-M", machine, "-m", str(memory), "-display", "none", "-no-reboot",
+        args = (["ip", "netns", "exec", self.namespace] if tap else []) + [QEMU_ARM if arm else QEMU, "-accel", use, "-cpu", cpu, "-M", machine, "-m", str(memory), "-display", "none", "-no-reboot",
                 "-chardev", f"socket,id=ser,path={self.dir}/serial,server=on,wait=on",
                 "-serial", "chardev:ser", "-monitor", f"unix:{self.dir}/monitor,server=on,wait=off"]
         args += list(extra_first)
         if firmware == "uefi":
             variables = os.path.join(self.dir, "vars.fd")
-            shutil.copy(OVMF_VARS, variables)
-            args += ["-drive", f"if=pflash,format=raw,readonly=on,file={OVMF}",
+            shutil.copy(AAVMF_VARS if arm else OVMF_VARS, variables)
+            args += ["-drive", f"if=pflash,format=raw,readonly=on,file={AAVMF if arm else OVMF}",
                      "-drive", f"if=pflash,format=raw,file={variables}"]
-        if iso and medium == "cd":
+        if iso and medium == "cd" and arm:
+            args += ["-device", "virtio-scsi-pci", "-drive", f"if=none,id=cd,media=cdrom,file={iso}",
+                     "-device", "scsi-cd,drive=cd,bootindex=0"]
+        elif iso and medium == "cd":
             args += ["-cdrom", iso, "-boot", "d"]
         elif iso:
             args += ["-drive", f"if=none,id=d,format=raw,snapshot=on,file={iso}",
                      "-device", "virtio-blk-pci,drive=d,bootindex=0"]
+        if arm and iso:
+            args += ["-device", "ramfb"]
         if kernel:
             args += ["-kernel", kernel, "-append", append]
             if modules:
@@ -247,7 +257,8 @@ def main():
     p.add_argument("--kernel")
     p.add_argument("--iso")
     p.add_argument("--firmware", choices=("bios", "uefi"), default="bios")
-    p.add_argument("--machine", default="q35")
+    p.add_argument("--arch", choices=("x86_64", "aarch64"), default="x86_64")
+    p.add_argument("--machine")
     p.add_argument("--medium", choices=("cd", "disk"), default="cd")
     p.add_argument("--cpu")
     p.add_argument("--memory", type=int, default=512)
@@ -263,7 +274,7 @@ def main():
     forwards = [tuple(int(n) for n in f.split(":")) for f in a.forward]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     end = time.monotonic() + a.seconds if a.seconds else None
-    with Machine(kernel=a.kernel, iso=a.iso, firmware=a.firmware, machine=a.machine, medium=a.medium, cpu=a.cpu, memory=a.memory,
+    with Machine(kernel=a.kernel, iso=a.iso, arch=a.arch, firmware=a.firmware, machine=a.machine, medium=a.medium, cpu=a.cpu, memory=a.memory,
                  append=a.append, modules=a.module, forwards=forwards, nic=a.nic,
                  extra=["-object", f"filter-dump,id=dump,netdev=n,file={a.pcap}"] if a.pcap else ()) as m:
         at = 0
