@@ -15,7 +15,7 @@ LD       := ld.lld-19
 OBJCOPY  := llvm-objcopy-19
 VERSION  := 0.1.0
 
-CORE_DIRS := base loop net tls mqtt broker server store admin
+CORE_DIRS := base loop net tls mqtt broker dynsec server store admin
 core_src  := $(foreach d,$(CORE_DIRS),$(wildcard src/$(d)/*.c)) src/main.c
 unit_src  := $(filter %_test.c,$(wildcard src/*/*.c src/*/*/*.c))
 fuzz_src  := $(filter %_fuzz.c,$(wildcard src/*/*.c src/*/*/*.c))

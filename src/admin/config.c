@@ -182,7 +182,8 @@ static void check_listener(struct parser *p, struct config_listener *l) {
     return;
   }
   bool passwords = l->security.password_file.name.len > 0;
-  if (!l->security.allow_anonymous && !config_names_by_certificate(l) && !passwords) {
+  if (!l->security.allow_anonymous && !config_names_by_certificate(l) && !passwords &&
+      !p->config->dynsec) {
     problem(p, CONFIG_ERROR,
             "nobody could connect to listener %u: give use_identity_as_username true, a "
             "password_file or allow_anonymous true",
@@ -249,8 +250,23 @@ static void check_bridge(struct parser *p, const struct config_bridge *b) {
   }
 }
 
+static void check_dynsec(struct parser *p) {
+  const struct config *c = p->config;
+  bool files = c->security.password_file.name.len + c->security.acl_file.name.len > 0;
+  p->line.number = 0;
+  if (c->dynsec && c->dynsec_file.name.len == 0) {
+    problem(p, CONFIG_ERROR, "dynamic security wants its file: plugin_opt_config_file");
+  }
+  if (c->dynsec && (c->per_listener_settings || files)) {
+    problem(p, CONFIG_ERROR,
+            "dynamic security beside password_file, acl_file or per_listener_settings is not "
+            "supported: put users and rules into its file");
+  }
+}
+
 static void check_whole(struct parser *p) {
   struct config *c = p->config;
+  check_dynsec(p);
   add_implied(p);
   for (u32 i = 0; i < c->listener_count; i++) {
     check_listener(p, &c->listener[i]);

@@ -124,6 +124,8 @@ struct config {
   u32 log_types;                       // 1 << enum config_log
   u32 persistent_client_expiration_s;  // 0 = never
   struct bytes clientid_prefixes;      // empty = any
+  bool dynsec;                         // mosquitto's dynamic security plugin is named
+  struct config_file dynsec_file;      // its plugin_opt_config_file
   bool check_retain_source;
   bool retain_available;
   bool persistence;  // accepted: served from RAM with a warning until there is a disk

@@ -144,7 +144,6 @@ static void mistakes(void **state) {
       {"capath nowhere", "no files in a folder"},
       {"enable_proxy_protocol 3", "1 to 2"},
       {"plugin /usr/lib/x.so", "cannot run here"},
-      {"plugin /usr/lib/mosquitto_dynamic_security.so", "dynamic security"},
       {"log_type nonsense", "no type"},
       {"cleansession true", "after the `connection` line"},
       {"topic # out", "after the `connection` line"},

@@ -14,9 +14,8 @@ static const struct {
     {"mosquitto_password_file", CONFIG_NOTE, "done by password_file here"},
     {"mosquitto_acl_file", CONFIG_NOTE, "done by acl_file here"},
     {"mosquitto_sparkplug_aware", CONFIG_WARNING, "is left out: messages pass unchanged"},
-    {"mosquitto_dynamic_security", CONFIG_ERROR,
-     "users and roles of dynamic security are not supported yet; ignoring it would let in whom you "
-     "keep out"},
+    {"mosquitto_dynamic_security", CONFIG_NOTE,
+     "done by this program itself; changes live in RAM until there is a disk"},
 };
 
 static bool contains(struct bytes text, struct bytes word) {
@@ -34,6 +33,7 @@ static void on_plugin(struct parser *p, void *field) {
   (void)field;
   for (u32 i = 0; i < ARRAY_COUNT(known); i++) {
     if (contains(v, bytes_str(known[i].name))) {
+      p->config->dynsec |= contains(v, BYTES_LIT("dynamic_security"));
       problem(p, known[i].severity, "%s %s: %s", p->k->name, known[i].name, known[i].text);
       return;
     }
@@ -55,6 +55,7 @@ const struct keyword keywords_plugin[] = {
     {"plugin_use", .fate = FATE_IGNORED, .why = "names a plugin of plugin_load"},
     {"auth_plugin_deny_special_chars", .fate = FATE_MAPPED,
      .why = "names with + or # match no pattern, as in an acl_file"},
+    {"plugin_opt_config_file", IN_CONFIG(dynsec_file)},
     {"plugin_opt_password_file", IN_SECURITY(password_file)},
     {"plugin_opt_acl_file", IN_SECURITY(acl_file)},
     {"plugin_opt_", .fate = FATE_IGNORED, .why = FOR_PLUGIN},

@@ -5,6 +5,7 @@
 #include "base/fmt.h"
 #include "broker/acl.h"
 #include "broker/broker.h"
+#include "dynsec/dynsec.h"
 #include "server/server.h"
 
 #define HALF_LEAST (64u << 10)
@@ -12,6 +13,9 @@ static_assert(BROKER_ACCESS_SETS >= CONFIG_LISTENERS_MAX, "a set a listener");
 
 struct security {
   struct siphash_key key;
+  struct dynsec *dynsec;  // NULL: never configured
+  struct span dynsec_memory;
+  u64 dynsec_file;  // hash of the file that was taken over; 0 = none
   struct span half[2];
   u32 active;  // the half in force
 };
@@ -23,6 +27,11 @@ struct security *security_init(struct carve *carve, const struct config *c) {
   u64 len = ALIGN_UP(MAX(MAX(need * 2, carve->total_len / 512), (u64)HALF_LEAST), 64ull);
   struct span own = carve_take(carve, sizeof(struct security), 64);
   struct security *s = (struct security *)(void *)own.ptr;
+  if (s != NULL && c != NULL && c->dynsec) {
+    u64 most = MAX(MAX(carve->total_len / 64, 16 * (u64)c->dynsec_file.data.len), 1ull << 20);
+    s->dynsec_memory = carve_take(carve, (usize)most, 64);
+    s = s->dynsec_memory.ptr == NULL ? NULL : s;
+  }
   for (u32 i = 0; i < 2 && s != NULL; i++) {
     s->half[i] = carve_take(carve, (usize)len, 64);
     s = s->half[i].ptr == NULL ? NULL : s;
@@ -38,22 +47,63 @@ static bool find_password(const void *ctx, const struct access_who *who,
   return password_find(ctx, who->username, out);
 }
 
+static void complain(struct config_report *report, const char *file, u32 line, const char *text) {
+  struct config_problem *q = &report->problem[MIN(report->count, CONFIG_PROBLEMS_MAX - 1)];
+  *q = (struct config_problem){.severity = CONFIG_ERROR, .line = line};
+  report->count = MIN(report->count + 1, CONFIG_PROBLEMS_MAX);
+  report->error_count++;
+  (void)fmt_z(q->file, sizeof q->file, "%s", file);
+  (void)fmt_z(q->text, sizeof q->text, "%s", text);
+}
+
+static void fill_random(struct span out) {
+  (void)plat_random(out);
+}
+
+// Dynamic security starts from its file; a reload with the same file keeps what has changed since.
+static enum err load_dynsec(struct security *s, struct core *core, const struct config *c,
+                            struct config_report *report) {
+  struct dynsec_fault fault;
+  u64 hash = siphash(&s->key, c->dynsec_file.data) | 1;
+  if (hash == s->dynsec_file) {
+    return ERR_OK;
+  }
+  if (s->dynsec_memory.ptr == NULL) {
+    complain(report, "urmqtt.conf", 0, "dynamic security counts from the next start");
+    return ERR_NO_MEMORY;
+  }
+  if (s->dynsec == NULL) {
+    s->dynsec = dynsec_init(core->broker, s->dynsec_memory, &s->key, fill_random);
+  }
+  if (dynsec_load(s->dynsec, c->dynsec_file.data, &fault) != ERR_OK) {
+    char name[64];
+    struct writer w = writer_init(span_of(name, sizeof name - 1));
+    fmt_escaped(&w, c->dynsec_file.name);
+    name[w.pos] = 0;
+    complain(report, name, fault.line, fault.text);
+    return ERR_INVALID;
+  }
+  s->dynsec_file = hash;
+  (void)broker_set_control(core->broker, BYTES_LIT(DYNSEC_TOPIC), dynsec_control, s->dynsec);
+  return ERR_OK;
+}
+
 enum err security_load(struct security *s, struct core *core, const struct config *c,
                        struct config_report *report) {
   struct security_rules out;
   u32 next = 1 - s->active;
   if (security_bytes(c) > s->half[next].len) {
-    struct config_problem *q = &report->problem[MIN(report->count, CONFIG_PROBLEMS_MAX - 1)];
-    *q = (struct config_problem){.severity = CONFIG_ERROR};
-    report->count = MIN(report->count + 1, CONFIG_PROBLEMS_MAX);
-    report->error_count++;
-    (void)fmt_z(q->file, sizeof q->file, "urmqtt.conf");
-    (void)fmt_z(q->text, sizeof q->text,
+    char text[160];
+    (void)fmt_z(text, sizeof text,
                 "acl_file and password_file need %llu KiB and there are %llu: restart, or give the "
                 "machine more memory",
                 (unsigned long long)security_bytes(c) >> 10,
                 (unsigned long long)s->half[next].len >> 10);
+    complain(report, "urmqtt.conf", 0, text);
     return ERR_NO_MEMORY;
+  }
+  if (c->dynsec) {
+    TRY(load_dynsec(s, core, c, report));
   }
   TRY(security_compile(c, s->half[next], &s->key, report, &out));
   for (u32 i = 0; i < BROKER_ACCESS_SETS; i++) {
@@ -63,6 +113,12 @@ enum err security_load(struct security *s, struct core *core, const struct confi
     broker_set_access(core->broker, i, rules.ctx != NULL ? &rules : NULL,
                       there && security_of(c, i)->acl_subscribe_check);
     server_set_logins(core->server, i, source.ctx != NULL ? &source : NULL);
+  }
+  if (c->dynsec) {
+    struct access_rules rules = {.ctx = s->dynsec, .allows = dynsec_allows};
+    struct login_source source = {.ctx = s->dynsec, .find = dynsec_find};
+    broker_set_access(core->broker, 0, &rules, true);
+    server_set_logins(core->server, 0, &source);
   }
   s->active = next;
   return ERR_OK;

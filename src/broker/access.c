@@ -116,6 +116,47 @@ bool access_may_read(const struct session *s, const struct message *m) {
   return allowed;
 }
 
+bool broker_set_control(struct broker *b, struct bytes topic, broker_control *take, void *ctx) {
+  ASSERT(bytes_starts_with(topic, BYTES_LIT("$CONTROL/")));
+  for (u32 i = 0; i < CONTROL_TOPICS; i++) {
+    struct control_topic *c = &b->control_topic[i];
+    if (c->take == NULL || bytes_equal(c->topic, topic)) {
+      *c = (struct control_topic){topic, take, ctx};
+      return true;
+    }
+  }
+  return false;
+}
+
+bool access_control(struct broker *b, struct bytes topic, struct bytes payload, u64 now_ns) {
+  for (u32 i = 0; i < CONTROL_TOPICS; i++) {
+    const struct control_topic *c = &b->control_topic[i];
+    if (c->take != NULL && bytes_equal(c->topic, topic)) {
+      c->take(c->ctx, payload, now_ns);
+      return true;
+    }
+  }
+  return false;
+}
+
+u32 broker_kick_user(struct broker *b, bool has_username, struct bytes username,
+                     enum mqtt_reason reason) {
+  u32 count = 0;
+  for (u32 i = 0; i < b->sessions.count; i++) {
+    if (b->sessions.state[i] == 0) {
+      continue;
+    }
+    struct session *s = session_at(b, i);
+    struct access_who who = session_who(s);
+    if (s->user != NULL && who.has_username == has_username &&
+        (!has_username || bytes_equal(who.username, username))) {
+      session_doom(s, reason);
+      count++;
+    }
+  }
+  return count;
+}
+
 u32 access_origin_len(const struct broker *b, const struct message_in *in) {
   bool kept = in->retain && in->origin != NULL && b->access_on && b->limits.check_retain_source;
   return !kept ? 0 : ORIGIN_HEAD + (u32)in->origin->client_id.len + (u32)in->origin->username.len;

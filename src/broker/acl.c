@@ -246,6 +246,26 @@ bool acl_allows(const void *ctx, const struct access_who *who, enum access_kind 
   return !any(a, a->pattern.deny, 0, topic, who) && any(a, a->pattern.grant, access, topic, who);
 }
 
+static bool wants_user(struct bytes filter) {
+  for (usize i = 0; i + 1 < filter.len; i++) {
+    bool starts = i == 0 || filter.ptr[i - 1] == '/';
+    bool ends = i + 2 == filter.len || filter.ptr[i + 2] == '/';
+    if (starts && ends && filter.ptr[i] == '%' && filter.ptr[i + 1] == 'u') {
+      return true;
+    }
+  }
+  return false;
+}
+
+bool acl_filter_matches(struct bytes filter, struct bytes topic, const struct access_who *who) {
+  return (filter.ptr[0] == '$') == (topic.ptr[0] == '$') &&
+         (who->has_username || !wants_user(filter)) && levels_match(filter, 0, topic, 0, who);
+}
+
+bool acl_filter_covers(struct bytes filter, struct bytes other, const struct access_who *who) {
+  return (who->has_username || !wants_user(filter)) && covers(filter, other, who);
+}
+
 struct acl_stats acl_stats(const struct acl *a) {
   return (struct acl_stats){a->user_count, a->rule_count - a->pattern_count, a->pattern_count};
 }

@@ -38,6 +38,11 @@ struct acl *acl_parse(struct bytes text, struct span memory, const struct siphas
 bool acl_allows(const void *acl, const struct access_who *who, enum access_kind kind,
                 struct bytes topic);
 
+// A filter with %c and %u for `who` against a topic name; against another filter: does it match
+// every topic that `other` matches? False where it has %u and `who` is anonymous.
+bool acl_filter_matches(struct bytes filter, struct bytes topic, const struct access_who *who);
+bool acl_filter_covers(struct bytes filter, struct bytes other, const struct access_who *who);
+
 struct acl_stats {
   u32 users, rules, patterns;
 };

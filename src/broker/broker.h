@@ -155,6 +155,15 @@ void broker_on_ping(struct session *s);
 void broker_detach(struct session *s, u64 now_ns);
 // Ends a client's connection by decree. False: no such client is connected.
 bool broker_kick(struct broker *b, struct bytes client_id, enum mqtt_reason reason, u64 now_ns);
+// Ends, in the next turn, every connection of this user (has_username false: of anonymous clients).
+// Returns how many.
+u32 broker_kick_user(struct broker *b, bool has_username, struct bytes username,
+                     enum mqtt_reason reason);
+
+// Messages to a topic below $CONTROL/ are never routed; those to this one go to `take`. False: too
+// many. `topic` must live on.
+typedef void broker_control(void *ctx, struct bytes payload, u64 now_ns);
+bool broker_set_control(struct broker *b, struct bytes topic, broker_control *take, void *ctx);
 
 // Work in slices (retained replay): a stage of the loop. True when something was done.
 bool broker_stage(struct core *core, void *broker);

@@ -67,9 +67,10 @@ void session_stall(struct session *s) {
   b->stall_tail = s->index;
 }
 
-void session_doom(struct session *s) {
-  if (s->user != NULL && !s->doomed) {
-    s->doomed = true;
+void session_doom(struct session *s, enum mqtt_reason reason) {
+  ASSERT(reason != MQTT_SUCCESS);
+  if (s->user != NULL && s->doom == 0) {
+    s->doom = (u8)reason;
     s->doom_next = s->b->doom_head;
     s->b->doom_head = s->index;
   }
@@ -88,21 +89,22 @@ void session_forget(struct session *s) {
     b->stall_tail = b->stall_tail == i ? prev : b->stall_tail;
     s->stalled = false;
   }
-  if (s->doomed) {
+  if (s->doom != 0) {
     u32 *link = &b->doom_head;
     while (*link != s->index) {
       ASSERT(*link != NONE);
       link = &session_at(b, *link)->doom_next;
     }
     *link = s->doom_next;
-    s->doomed = false;
+    s->doom = 0;
   }
 }
 
 bool ceiling_stage(struct broker *b, u64 now_ns) {
   bool did = false;
   for (u32 k = 0; k < DOOMED_A_TURN && b->doom_head != NONE; k++) {
-    session_kick(session_at(b, b->doom_head), MQTT_QUOTA_EXCEEDED, now_ns);
+    struct session *s = session_at(b, b->doom_head);
+    session_kick(s, (enum mqtt_reason)s->doom, now_ns);
     did = true;
   }
   for (u32 k = 0; k < WAKES_A_TURN && b->stall_head != NONE; k++) {

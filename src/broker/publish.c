@@ -83,6 +83,10 @@ static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publi
     // As mosquitto: acknowledged, not forwarded; 0x95 is no reason of a PUBACK, so 0x97.
     return s->version == MQTT_V5 ? MQTT_QUOTA_EXCEEDED : MQTT_NOT_AUTHORIZED;
   }
+  if (bytes_starts_with(topic, BYTES_LIT("$CONTROL/"))) {
+    bool taken = access_control(b, topic, bytes_part(packet, p->payload), now_ns);
+    return taken ? MQTT_SUCCESS : MQTT_NO_MATCHING_SUBSCRIBERS;
+  }
   struct access_who who = session_who(s);
   u64 own =
       1ull << MQTT_P_MESSAGE_EXPIRY | 1ull << MQTT_P_TOPIC_ALIAS | 1ull << MQTT_P_SUBSCRIPTION_ID;

@@ -184,7 +184,7 @@ static bool queue_make_room(struct session *s, u32 len, u8 qos, bool unlimited) 
   }
   session_count_drop(s, why);
   if (l->drop_policy == BROKER_DROP_CLIENT && why == BROKER_DROPPED_QUEUE) {
-    session_doom(s);
+    session_doom(s, MQTT_QUOTA_EXCEEDED);
   }
   return false;
 }

@@ -17,6 +17,7 @@
 #define REPLAY_LOW 32u          // a replay tops a session's queue up to this many entries
 #define REPLAY_STEPS 256u       // nodes a replay looks at in one slice
 #define REPLAY_SLICES 16u       // slices a turn
+#define CONTROL_TOPICS 4u
 #define NS 1000000000ull
 #define NEVER_NS U64_MAX
 
@@ -244,7 +245,8 @@ struct session {
   bool normal_end;  // DISCONNECT 0 was received
   bool has_username;
   u8 access_set;
-  bool stalled, doomed;
+  bool stalled;
+  u8 doom;            // the reason to be disconnected with in the next turn; 0 = none
   bool stuck;         // did not take what it was offered; until it is pulled (share.c)
   bool bridge;        // 3.1 and 3.1.1: its subscriptions are as 5.0's no local, retain as published
   bool problem_info;  // it wants reason strings [MQTT-3.1.2-29]
@@ -290,6 +292,11 @@ struct broker {
   struct access_set access[BROKER_ACCESS_SETS];
   bool access_on;  // any set has rules
   u64 access_salt;
+  struct control_topic {
+    struct bytes topic;
+    broker_control *take;
+    void *ctx;
+  } control_topic[CONTROL_TOPICS];
   u64 access_hash;    // of the name being delivered
   u64 *access_cache;  // access.c
   u32 access_mask;
@@ -426,6 +433,8 @@ bool access_allows(const struct session *s, enum access_kind kind, struct bytes 
 // Before a message's deliveries, and for each of them. Only when b->access_on.
 void access_begin(struct broker *b, const struct message *m);
 bool access_may_read(const struct session *s, const struct message *m);
+// A message to $CONTROL/...: handed to whom it is for. False: to nobody.
+bool access_control(struct broker *b, struct bytes topic, struct bytes payload, u64 now_ns);
 // May a retained message still be shown: check_retain_source.
 bool access_origin_may_write(struct broker *b, const struct message *m);
 // The origin's bytes behind a message's data: how many, and written.
@@ -510,7 +519,7 @@ static inline u8 delivery_qos(const struct broker *b, u8 granted, u8 published) 
 // The session's next message waits for the ceiling of all clients' inflight: it is woken then.
 void session_stall(struct session *s);
 // It is disconnected at the next stage (not at once: a routing is under way).
-void session_doom(struct session *s);
+void session_doom(struct session *s, enum mqtt_reason reason);
 void session_forget(struct session *s);  // it goes: from both lists
 bool ceiling_stage(struct broker *b, u64 now_ns);
 bool inflight_room(const struct session *s);
