@@ -5,6 +5,7 @@ fault ends in its own crash text without an address in it; an idle kernel uses n
 clock serves and says so."""
 import os
 import re
+import subprocess
 import time
 
 import pytest
@@ -30,6 +31,16 @@ def test_pvh(machine, cpu):
     out = selftest(machine=machine, cpu=cpu, use="tcg")
     assert "started by PVH" in out
     assert ("entropy: good" if cpu == "max" else "entropy: WEAK") in out
+
+
+def qemu_major():
+    told = subprocess.run(["qemu-system-x86_64", "--version"], capture_output=True, text=True, check=True).stdout
+    return int(re.search(r"version (\d+)", told).group(1))
+
+
+@pytest.mark.skipif(qemu_major() < 9, reason="QEMU's emulation has x2APIC since version 9 (Debian 13)")
+def test_x2apic():
+    assert "interrupts: x2APIC" in selftest(cpu="max,+x2apic", use="tcg")
 
 
 def test_ten_places():
