@@ -23,6 +23,7 @@ char *strdup(const char *s);
 void qsort(void *base, usize count, usize size, int (*compare)(const void *, const void *));
 int vsnprintf(char *out, usize cap, const char *format, va_list args);
 int __isoc99_sscanf(const char *text, const char *format, ...);
+int __isoc23_sscanf(const char *text, const char *format, ...);  // its name since glibc 2.38
 char *getenv(const char *name);
 NORETURN void abort(void);
 int *__errno_location(void);
@@ -223,6 +224,11 @@ int vsnprintf(char *buf, usize cap, const char *format, va_list args) {
 }
 
 int __isoc99_sscanf(const char *text, const char *format, ...) {
+  (void)text, (void)format;
+  return 0;
+}
+
+int __isoc23_sscanf(const char *text, const char *format, ...) {
   (void)text, (void)format;
   return 0;
 }
