@@ -74,6 +74,7 @@ static void apply_connect(struct session *s, const struct mqtt_connect *c,
   s->credential = id->credential;
   s->mount = id->mount;
   s->bridge = c->bridge;
+  alias_open(s, mqtt_has(&c->props, MQTT_P_TOPIC_ALIAS_MAXIMUM) ? c->props.topic_alias_maximum : 0);
   s->problem_info = c->props.request_problem != 0;
   s->normal_end = false;
   s->expiry_s = v5 ? 0 : c->clean_start ? 0 : l->v4_expiry_s;

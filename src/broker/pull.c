@@ -53,10 +53,13 @@ static void write_middle(const struct session *s, const struct entry *e, struct 
   if (s->version != MQTT_V5) {
     return;
   }
-  struct mqtt_prop_out list[MQTT_SUBSCRIPTION_IDS_MAX + 2];
+  struct mqtt_prop_out list[MQTT_SUBSCRIPTION_IDS_MAX + 3];
   u32 n = 0;
   if (m->expires_ns != NEVER_NS) {  // [MQTT-3.3.2-6]
     list[n++] = (struct mqtt_prop_out){.id = MQTT_P_MESSAGE_EXPIRY, .number = s->stream_expiry_s};
+  }
+  if (s->stream_alias != 0) {
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_TOPIC_ALIAS, .number = s->stream_alias};
   }
   for (u32 i = 0; i < id_count(e); i++) {
     u32 id = (e->flags & ENTRY_IDS) != 0 ? entry_ids(s->b, e)[i] : e->identifier;
@@ -66,7 +69,7 @@ static void write_middle(const struct session *s, const struct entry *e, struct 
   u32 own = mqtt_props_size(list);
   mqtt_write_varint(w, own + m->payload_off - m->raw_off);
   if (own > 0) {
-    u8 text[8 + MQTT_SUBSCRIPTION_IDS_MAX * 5];
+    u8 text[12 + MQTT_SUBSCRIPTION_IDS_MAX * 5];
     struct writer p = writer_init(span_of(text, sizeof text));
     mqtt_write_props(&p, list);
     ASSERT(p.err == ERR_OK);
@@ -75,8 +78,8 @@ static void write_middle(const struct session *s, const struct entry *e, struct 
 }
 
 static bool middle_is_plain(const struct session *s, const struct entry *e) {
-  return e->qos == 0 &&
-         (s->version != MQTT_V5 || (e->identifier == 0 && e->message->expires_ns == NEVER_NS));
+  return e->qos == 0 && (s->version != MQTT_V5 || (e->identifier == 0 && s->stream_alias == 0 &&
+                                                   e->message->expires_ns == NEVER_NS));
 }
 
 static void publish_segments(const struct session *s, const struct entry *e, struct segments *g) {
@@ -90,7 +93,8 @@ static void publish_segments(const struct session *s, const struct entry *e, str
   }
   bool v5 = s->version == MQTT_V5;
   u32 rest_off = !v5 ? m->payload_off : middle_len == 0 ? m->props_off : m->raw_off;
-  u32 cut = mount_out(s, m);
+  bool by_alias = s->stream_alias != 0 && !s->stream_alias_new;
+  u32 cut = by_alias ? m->topic_len : mount_out(s, m);
   u32 remaining = m->props_off - cut + middle_len + m->len - rest_off;
   u8 first = (u8)(MQTT_PUBLISH << 4 | ((e->flags & ENTRY_DUP) != 0 && e->qos > 0 ? 8 : 0) |
                   e->qos << 1 | ((e->flags & ENTRY_RETAIN) != 0 ? 1 : 0));
@@ -193,11 +197,17 @@ static bool begin(struct session *s, u64 now_ns) {
     }
     u64 left = e->message->expires_ns <= now_ns ? 0 : e->message->expires_ns - now_ns;
     s->stream_expiry_s = (u32)MIN((left + NS - 1) / NS, (u64)U32_MAX);
+    alias_choose(s, e->message);
+    if (s->stream_alias_new && too_large(s, e)) {
+      s->stream_alias = 0;  // without it, perhaps
+      s->stream_alias_new = false;
+    }
     if (too_large(s, e)) {  // [MQTT-3.1.2-24] [MQTT-3.1.2-25]
       session_count_drop(s, BROKER_DROPPED_TOO_LARGE);
       entry_free(b, index);
       return false;
     }
+    alias_commit(s, e->message);
   }
   s->stream = index;
   if (e->qos > 0) {

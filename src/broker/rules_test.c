@@ -190,6 +190,70 @@ static void version_3_1_and_bridges(void **state) {
   expect_none(&b);
 }
 
+// Topic and alias of the next PUBLISH.
+static u16 expect_alias(struct client *k, const char *topic) {
+  struct bytes p;
+  struct mqtt_publish m;
+  CHECK(next_type(k, &p) == MQTT_PUBLISH);
+  CHECK(mqtt_decode_publish(MQTT_V5, p, &m) == MQTT_SUCCESS);
+  CHECK(bytes_equal_str(bytes_part(p, m.topic), topic));
+  CHECK(bytes_equal_str(bytes_part(p, m.payload), "x"));
+  if (m.qos > 0) {
+    client_ack(k, MQTT_PUBACK, m.packet_id, 0);
+  }
+  return mqtt_has(&m.props, MQTT_P_TOPIC_ALIAS) ? m.props.topic_alias : 0;
+}
+static void aliases_out(void **state) {  // [MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-7]
+  (void)state;
+  struct mqtt_prop_out p[] = {{.id = MQTT_P_TOPIC_ALIAS_MAXIMUM, .number = 2},
+                              {.id = MQTT_P_SESSION_EXPIRY, .number = 100},
+                              {.id = MQTT_P_MAXIMUM_PACKET_SIZE, .number = 1000},
+                              {0}};
+  struct mqtt_connect_out o = {.version = MQTT_V5, .client_id = BYTES_LIT("b"), .props = p};
+  CHECK(client_connect(&a, "a", true, 0));
+  for (u32 round = 0; round < 3; round++) {  // the third without: none is used
+    p[0].number = round == 2 ? 0 : 2;
+    CHECK(client_connect_with(&b, &o));
+    if (round == 0) {
+      subscribe_ok(&b, "#", 1);
+    }
+    client_publish(&a, "topic/one", "x", 1, false, 1);
+    client_publish(&a, "topic/one", "x", 0, false, 0);
+    client_publish(&a, "t", "x", 0, false, 0);  // too short to be worth it
+    client_publish(&a, "topic/two", "x", 1, false, 1);
+    client_publish(&a, "topic/three", "x", 1, false, 1);
+    client_publish(&a, "topic/two", "x", 1, false, 1);
+    bool with = round < 2;
+    b.span_len = round == 1 ? 5 : 16384;  // a packet in many pulls
+    CHECK(expect_alias(&b, "topic/one") == (with ? 1 : 0));
+    CHECK(expect_alias(&b, with ? "" : "topic/one") == (with ? 1 : 0));
+    CHECK(expect_alias(&b, "t") == 0);
+    CHECK(expect_alias(&b, "topic/two") == (with ? 2 : 0));
+    CHECK(expect_alias(&b, "topic/three") == 0);
+    CHECK(expect_alias(&b, with ? "" : "topic/two") == (with ? 2 : 0));
+    broker_check(w.b);
+    client_detach(&b);
+  }
+  // A packet that is too large with its alias goes without, one too large at all not at all.
+  p[0].number = 2;
+  p[2].number = 2 + 2 + 9 + 1 + 1;
+  CHECK(client_connect(&b, "b", true, 0));
+  client_detach(&b);
+  o.clean_start = true;
+  p[1].number = 0;
+  o.props = p;
+  CHECK(!client_connect_with(&b, &o));  // the CONNACK itself is larger
+  p[2].number = 40;
+  CHECK(client_connect_with(&b, &o));
+  subscribe_ok(&b, "#", 0);
+  const char *topic = "a/topic/of/thirty-four/bytes/....";
+  CHECK(strlen(topic) == 33);
+  client_publish(&a, topic, "x", 0, false, 0);  // 2 + 2 + 33 + 1 + 1 = 39, 42 with the alias
+  CHECK(expect_alias(&b, topic) == 0);
+  client_publish(&a, "topic/one", "x", 0, false, 0);
+  CHECK(expect_alias(&b, "topic/one") == 1);
+}
+
 #define ONE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -199,6 +263,7 @@ int main(void) {
       ONE(payload_format),
       ONE(connack_fits_the_client),
       ONE(version_3_1_and_bridges),
+      ONE(aliases_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

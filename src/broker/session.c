@@ -91,6 +91,7 @@ void session_drop_subs(struct session *s) {
 }
 
 static void drop_aliases(struct session *s) {
+  alias_close(s);
   if (s->aliases == NULL) {
     return;
   }

@@ -201,7 +201,8 @@ struct session {
   void *user;  // the connection; NULL = offline
   struct names names;
   struct message *will;
-  u8 **aliases;  // block of topic_alias_max blocks, each: two length bytes, topic
+  u8 **aliases;      // block of topic_alias_max blocks, each: two length bytes, topic
+  u8 **aliases_out;  // ours, likewise
   u64 expire_at_ns;
   u64 will_at_ns;
   u64 route_gen;
@@ -224,6 +225,8 @@ struct session {
   u32 stream;      // entry being written, NONE = none
   u32 stream_off;  // bytes of it (or of the first control) written
   u32 stream_expiry_s;
+  u16 stream_alias;  // alias.c; 0 = the topic is sent by name
+  u16 alias_out_max, alias_out_count;
   u32 subs;    // not shared
   u32 shared;  // shared
   u32 sub_count;
@@ -245,6 +248,7 @@ struct session {
   bool normal_end;  // DISCONNECT 0 was received
   bool has_username;
   u8 access_set;
+  bool stream_alias_new;  // the topic goes with it
   bool stalled;
   u8 doom;            // the reason to be disconnected with in the next turn; 0 = none
   bool stuck;         // did not take what it was offered; until it is pulled (share.c)
@@ -490,6 +494,12 @@ void session_drop_subs(struct session *s);
 void session_timer(struct core *core, u32 timer, void *owner);
 // Ends the session's connection with a reason; its will is due.
 void session_kick(struct session *s, enum mqtt_reason reason, u64 now_ns);
+
+// alias.c
+void alias_open(struct session *s, u32 client_max);
+void alias_close(struct session *s);
+void alias_choose(struct session *s, const struct message *m);
+void alias_commit(struct session *s, const struct message *m);
 
 // share.c
 // Queues a message for a group. False: no room (counted).
