@@ -100,8 +100,11 @@ $(B)/gcc/%.o: src/%.c
 gcc: $(gcc_o) ## compile everything hosted with gcc 12 (second opinion, no link)
 
 tidy: ## style, layers, lengths, banned calls, headers that compile alone
-	@tools/architecture && tools/tidy --self-test && tools/tidy
+	@tools/architecture && tools/spec && tools/tidy --self-test && tools/tidy
 .PHONY: tidy
+spec: ## every normative statement of MQTT with its places in code and tests
+	@tools/spec -v
+.PHONY: spec
 hosted: $(B)/hosted/urmqtt ## the broker as a Linux process
 asan: $(B)/asan/urmqtt ## the same with ASan and UBSan
 

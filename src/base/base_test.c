@@ -100,6 +100,7 @@ static bool slow_valid(const u8 *b, u32 len) {
   return true;
 }
 
+// [MQTT-1.5.4-1] [MQTT-1.5.4-2] [MQTT-1.5.4-3] [MQTT-4.7.3-2]
 static void utf8_matches_slow_decoder(void **state) {
   (void)state;
   for (u32 v = 0; v < 1u << 24; v += 1) {

@@ -88,6 +88,8 @@ static void expect_remove(struct model_session *s, u32 i) {
 }
 
 // Returns how many sessions match.
+// [MQTT-3.3.4-2] [MQTT-3.3.4-4] [MQTT-3.8.3-3] [MQTT-4.3.3-12] [MQTT-4.3.3-13] [MQTT-4.6.0-5]
+// [MQTT-4.6.0-6] [MQTT-3.8.4-4] [MQTT-3.10.4-2] [MQTT-3.10.4-3]
 static u32 model_route(u32 topic, u32 payload, u8 qos, bool retain,
                        const struct model_session *from) {
   u32 matched = 0;

@@ -9,6 +9,9 @@
 static struct world w;
 static const enum mqtt_version versions[] = {MQTT_V4, MQTT_V5};
 
+// [MQTT-2.2.1-4] [MQTT-2.2.1-5] [MQTT-3.1.4-5] [MQTT-3.3.1-3] [MQTT-3.3.4-1] [MQTT-3.8.4-1]
+// [MQTT-3.8.4-8] [MQTT-4.3.1-1] [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.2-4] [MQTT-4.3.3-1]
+// [MQTT-4.3.3-2] [MQTT-4.3.3-4] [MQTT-4.3.3-8] [MQTT-4.3.3-11] [MQTT-4.5.0-1]
 static void publish_every_qos(void **state) {
   (void)state;
   for (u32 v = 0; v < 2; v++) {
@@ -71,6 +74,8 @@ static int teardown(void **state) {
   return 0;
 }
 
+// [MQTT-3.1.2-4] [MQTT-3.1.2-5] [MQTT-3.1.2-6] [MQTT-3.1.2-23] [MQTT-3.2.2-2] [MQTT-3.2.2-3]
+// [MQTT-4.1.0-2] [MQTT-3.1.4-4] [MQTT-3.1.3-5] 3.1.1 [MQTT-3.1.2-5]
 static void sessions_expire(void **state) {
   (void)state;
   CHECK(client_connect(&a, "a", true, 10));
@@ -109,6 +114,7 @@ static void expiry_at_disconnect(void **state) {
   CHECK(broker_stats(w.b)->clients_total == 0);
 }
 
+// [MQTT-3.1.3-2] [MQTT-3.1.4-3] [MQTT-3.3.1-1] [MQTT-4.1.0-1] [MQTT-4.3.3-10] [MQTT-4.4.0-1]
 static void takeover_keeps_state(void **state) {  // emqx 18441, mosq 1650
   (void)state;
   CHECK(client_connect(&a, "x", true, 100));
@@ -166,6 +172,8 @@ static void expect_will(struct client *k) {
   client_ack(k, MQTT_PUBACK, m.packet_id, 0);
 }
 
+// [MQTT-3.1.2-7] [MQTT-3.1.2-8] [MQTT-3.1.2-10] [MQTT-3.1.3-9]
+// [MQTT-3.14.4-3]
 static void wills(void **state) {
   (void)state;
   CHECK(client_connect(&b, "watch", true, 0));
@@ -206,6 +214,9 @@ static void wills(void **state) {
   expect_none(&b);
 }
 
+// [MQTT-3.3.1-5] [MQTT-3.3.1-6] [MQTT-3.3.1-7] [MQTT-3.3.1-8] [MQTT-3.3.1-9] [MQTT-3.3.1-10]
+// [MQTT-3.3.1-11] [MQTT-3.3.1-12] [MQTT-3.3.1-13] 3.1.1 [MQTT-3.1.2-7] 3.1.1 [MQTT-3.3.1-7]
+// 3.1.1 [MQTT-3.3.1-8]
 static void retained_options(void **state) {
   (void)state;
   CHECK(client_connect(&a, "a", true, 0));
@@ -289,6 +300,7 @@ static void retained_replay_is_not_bounded(void **state) {  // mosq 2887, emqx 5
   CHECK(broker_stats(w.b)->publish_dropped == 0);
 }
 
+// [MQTT-3.3.2-5] [MQTT-3.3.2-6]
 static void message_expiry(void **state) {
   (void)state;
   struct mqtt_prop_out p[] = {{.id = MQTT_P_MESSAGE_EXPIRY, .number = 10}, {0}};
@@ -318,6 +330,8 @@ static void message_expiry(void **state) {
   CHECK(broker_stats(w.b)->retained == 0);
 }
 
+// [MQTT-3.3.4-9] [MQTT-3.3.4-10] [MQTT-4.3.3-3] [MQTT-4.3.3-5] [MQTT-4.3.3-6] [MQTT-4.4.0-2]
+// [MQTT-4.9.0-1] [MQTT-4.9.0-2] [MQTT-4.9.0-3]
 static void send_quota(void **state) {
   (void)state;
   struct mqtt_prop_out p[] = {{.id = MQTT_P_RECEIVE_MAXIMUM, .number = 2},
@@ -355,6 +369,7 @@ static void send_quota(void **state) {
   broker_check(w.b);
 }
 
+// [MQTT-3.1.2-24] [MQTT-3.1.2-25]
 static void maximum_packet_size(void **state) {  // mosq 3503: wrong both ways
   (void)state;
   CHECK(client_connect(&a, "a", true, 0));
@@ -380,6 +395,7 @@ static enum mqtt_reason publish_alias(struct client *k, const char *topic, u16 a
   struct mqtt_publish_out o = {.topic = bytes_str(topic), .props = p, .payload_len = 1};
   return client_publish_with(k, &o, BYTES_LIT("x"));
 }
+// [MQTT-3.3.2-12]
 static void topic_alias(void **state) {
   (void)state;
   CHECK(client_connect(&b, "b", true, 0));
@@ -402,6 +418,8 @@ static void topic_alias(void **state) {
   CHECK(publish_alias(&a, "t", 11) == MQTT_TOPIC_ALIAS_INVALID);
 }
 
+// [MQTT-3.3.2-4] [MQTT-3.3.2-15] [MQTT-3.3.2-16] [MQTT-3.3.2-17] [MQTT-3.3.2-18] [MQTT-3.3.2-20]
+// [MQTT-3.3.4-3]
 static void properties_pass_in_order(void **state) {
   (void)state;
   struct mqtt_prop_out list[] = {
@@ -478,6 +496,7 @@ static void queue_full_drops_newest(void **state) {  // mosq 2202: counted, and 
   expect_publish(&b, "t", "later", 1, false, NULL);
 }
 
+// [MQTT-2.2.1-6] [MQTT-3.8.4-2] [MQTT-3.8.4-5] [MQTT-3.8.4-6] [MQTT-3.8.4-7] [MQTT-3.9.3-1]
 static void many_filters(void **state) {
   (void)state;
   for (u32 v = 0; v < 2; v++) {
@@ -511,6 +530,7 @@ static void many_filters(void **state) {
   }
 }
 
+// [MQTT-3.3.4-5]
 static void shared_round_robin(void **state) {
   (void)state;
   CHECK(client_connect(&a, "a", true, 0));
@@ -552,6 +572,8 @@ static void shared_round_robin(void **state) {
   expect_publish(&c, "t/2", "z", 1, false, NULL);
 }
 
+// [MQTT-3.1.3-6] [MQTT-3.1.3-7] [MQTT-3.1.3-8] [MQTT-3.2.2-16] [MQTT-3.12.4-1] [MQTT-4.12.0-1]
+// 3.1.1 [MQTT-3.1.3-8]
 static void connect_rules(void **state) {
   (void)state;
   a.version = MQTT_V4;
@@ -575,6 +597,7 @@ static void connect_rules(void **state) {
   expect_ack(&b, MQTT_PUBACK, 1, MQTT_NOT_AUTHORIZED);
 }
 
+// [MQTT-3.2.2-9] [MQTT-3.2.2-10]
 static void limits_by_listener(void **state) {
   (void)state;
   struct broker_limits l;
@@ -622,6 +645,7 @@ static void big_payload_in_pieces(void **state) {
   expect_publish(&b, "t", "small", 0, false, NULL);
 }
 
+// [MQTT-4.3.2-3] [MQTT-4.3.2-5]
 static void identifiers_stay_unique(void **state) {
   (void)state;
   CHECK(client_connect(&a, "a", true, 0));
@@ -689,6 +713,7 @@ static bool no_secret(const void *ctx, const struct access_who *who, enum access
   (void)ctx, (void)who;
   return kind == ACCESS_READ || !bytes_equal_str(topic, "secret");
 }
+// 3.1.1 [MQTT-3.3.5-2]
 static void permission_hooks(void **state) {
   (void)state;
   struct access_rules rules = {.allows = no_secret};

@@ -33,6 +33,7 @@ static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_
   return MQTT_SUCCESS;
 }
 
+// [MQTT-3.1.2-7] [MQTT-3.1.2-14] [MQTT-3.1.2-15] [MQTT-3.1.3-10]
 static struct message *make_will(struct broker *b, const struct mqtt_connect *c,
                                  struct bytes packet, const struct access_who *who,
                                  const struct broker_identity *id) {
@@ -65,6 +66,7 @@ static struct bytes assign_id(struct broker *b, struct bytes own_prefix, u8 id[A
 }
 
 // What of CONNECT belongs to the connection.
+// [MQTT-4.9.0-1] [MQTT-3.2.2-22]
 static void apply_connect(struct session *s, const struct mqtt_connect *c,
                           const struct broker_identity *id) {
   const struct broker_limits *l = &s->b->limits;
@@ -108,6 +110,7 @@ struct connack {
 #define CONNACK_FIXED 64u  // without strings
 
 // Properties of the CONNACK of 5.0; returns how many.
+// [MQTT-3.2.2-8]
 static u32 connack_props(const struct broker_limits *l, const struct mqtt_connect *c,
                          const struct connack *a, struct mqtt_prop_out list[10]) {
   u32 n = 0;
@@ -140,6 +143,7 @@ static u32 connack_props(const struct broker_limits *l, const struct mqtt_connec
 }
 
 // Makes the packet for a session that is not present; the flag is put in later. False: no memory.
+// [MQTT-3.2.2-2] [MQTT-3.2.2-6]
 static bool make_connack(struct broker *b, const struct mqtt_connect *c, struct connack *a) {
   struct mqtt_prop_out list[10];
   u32 count = connack_props(&b->limits, c, a, list);
@@ -165,6 +169,7 @@ static void connack_set_present(struct connack *a) {
 
 // The session of this client id, in the state the CONNECT asks for, with `names` as its own; NULL
 // when there is no memory.
+// [MQTT-3.1.2-6] [MQTT-3.1.3-2] [MQTT-3.1.4-4] [MQTT-4.1.0-1]
 static struct session *session_for(struct broker *b, const struct mqtt_connect *c,
                                    const struct names *names, u64 now_ns, bool *present) {
   struct session *s = session_find(b, names_id(names));
@@ -203,6 +208,7 @@ static void give_back(struct broker *b, struct message *will, u8 *connack, struc
   }
 }
 
+// [MQTT-3.1.3-5] [MQTT-3.1.3-7] [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
 enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
                                    struct bytes packet, const struct broker_identity *id,
                                    u64 now_ns, struct session **out, u16 *keep_alive_s) {

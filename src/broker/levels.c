@@ -3,6 +3,7 @@
 // through a tree costs one table look-up a level and a peer cannot choose collisions.
 #include "broker/state.h"
 
+// [MQTT-4.7.3-4]
 void levels_split(struct broker *b, struct bytes topic, struct levels *out) {
   ASSERT(topic.len > 0);
   ASSERT(topic.len <= U16_MAX);

@@ -127,6 +127,8 @@ static void rate_count(struct session *s, u32 len, u64 now_ns) {
   }
 }
 
+// [MQTT-2.2.1-5] [MQTT-3.3.4-1] [MQTT-4.3.2-4] [MQTT-4.3.2-5] [MQTT-4.3.3-8] [MQTT-4.3.3-9]
+// [MQTT-4.3.3-12] 3.1.1 [MQTT-3.3.5-2]
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
                                    struct bytes packet, u64 now_ns) {
   struct broker *b = s->b;
@@ -212,6 +214,7 @@ static void inflight_remove(struct session *s, u32 index, u32 prev) {
   entry_free(b, index);
 }
 
+// [MQTT-4.3.3-3] [MQTT-4.3.3-6] [MQTT-4.3.3-13] [MQTT-4.4.0-2] [MQTT-4.8.2-6]
 static enum mqtt_reason on_pubrec(struct session *s, const struct mqtt_ack *a) {
   u32 prev = NONE;
   u32 index = inflight_find(s, a->packet_id, &prev);
@@ -245,6 +248,7 @@ static enum mqtt_reason on_pubrec(struct session *s, const struct mqtt_ack *a) {
 // PUBACK of QoS 1, PUBCOMP of QoS 2 after its PUBREL. An identifier that is not in use is not an
 // error (a repeated acknowledgement, or one of before a reconnect); one in use for something else
 // is.
+// [MQTT-4.3.2-3]
 static enum mqtt_reason on_last_ack(struct session *s, enum mqtt_type type, u16 packet_id) {
   u32 prev = NONE;
   u32 index = inflight_find(s, packet_id, &prev);
@@ -286,6 +290,7 @@ enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const str
   return reason;
 }
 
+// [MQTT-3.12.4-1]
 void broker_on_ping(struct session *s) {
   s->b->stats.messages_received++;
   if (control_room(s)) {  // who does not read what waits needs no further answer

@@ -82,6 +82,7 @@ static bool middle_is_plain(const struct session *s, const struct entry *e) {
                                                    e->message->expires_ns == NEVER_NS));
 }
 
+// [MQTT-3.3.1-2] [MQTT-3.3.1-3] [MQTT-4.3.1-1]
 static void publish_segments(const struct session *s, const struct entry *e, struct segments *g) {
   const struct message *m = e->message;
   u32 middle_len = 0;
@@ -113,6 +114,7 @@ static void publish_segments(const struct session *s, const struct entry *e, str
 }
 
 #define ACK_WITH_STRING 9u  // bytes beside the string
+// [MQTT-3.5.2-2] [MQTT-3.6.2-2] [MQTT-3.7.2-2]
 static void ack_segments(const struct session *s, u8 type, u16 packet_id, u8 reason,
                          struct segments *g) {
   struct writer w = writer_init(span_of(g->middle, sizeof g->middle));
@@ -245,6 +247,7 @@ static void pull_stream(struct session *s, struct span out, u32 *pos) {
   entries_push(b, &s->inflight, index);
 }
 
+// [MQTT-4.9.0-2] [MQTT-4.9.0-3] [MQTT-3.3.4-10]
 static bool queue_can_send(const struct session *s) {
   return s->queue.head != NONE && (entry_at(s->b, s->queue.head)->qos == 0 || inflight_room(s));
 }

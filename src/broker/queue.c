@@ -215,6 +215,8 @@ static bool take_identifiers(struct broker *b, struct entry *e, u32 subs) {
   return true;
 }
 
+// [MQTT-2.2.1-4] [MQTT-4.3.2-1] [MQTT-4.3.2-2] [MQTT-4.3.3-1] [MQTT-4.3.3-2] [MQTT-4.5.0-1]
+// [MQTT-4.6.0-6] 3.1.1 [MQTT-3.1.2-5]
 bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 subs,
                 bool unlimited) {
   struct broker *b = s->b;
@@ -244,6 +246,7 @@ bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 s
   return true;
 }
 
+// [MQTT-4.3.3-7]
 void queue_requeue(struct session *s) {
   struct broker *b = s->b;
   if (s->stream != NONE) {

@@ -112,6 +112,7 @@ static void rnode_clear(struct broker *b, u32 i) {
   rnode_prune(b, i);
 }
 
+// [MQTT-3.3.1-5]
 bool retained_set(struct broker *b, struct message *m) {
   ASSERT(message_payload_len(m) > 0);
   u32 i = b->stats.retained < b->limits.retained ? rwalk(b, message_topic(m), true)
@@ -148,6 +149,7 @@ void retained_delete(struct broker *b, struct bytes topic) {
   }
 }
 
+// 3.1.1 [MQTT-3.3.1-8]
 static void replay_push(struct broker *b, u32 i, struct sub *sub, u64 now_ns) {
   struct message *m = rnode_at(b, i)->message;
   if (message_expired(m, now_ns) || rnode_at(b, i)->expires_ns <= now_ns) {

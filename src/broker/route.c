@@ -9,6 +9,7 @@
 // I2  Between two routings route_head and route_shared are empty.
 #include "broker/state.h"
 
+// [MQTT-3.3.4-5] [MQTT-3.3.2-3]
 void route_add(struct broker *b, struct sub *sub, const struct session *publisher) {
   struct session *s = sub->session;
   if (s == publisher && (sub->flags & SUB_NO_LOCAL) != 0) {  // [MQTT-3.8.3-3]
@@ -74,6 +75,7 @@ static void route_forget(struct broker *b) {
   b->route_head = b->route_tail = b->route_shared = NONE;
 }
 
+// [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-7]
 struct route_result route(struct broker *b, const struct message_in *in,
                           const struct session *publisher, u64 now_ns) {
   struct route_result r = {0};

@@ -80,6 +80,7 @@ static struct bytes next_string(struct client *k) {
   return mqtt_has(&ack.props, MQTT_P_REASON_STRING) ? bytes_part(p, ack.props.reason_string)
                                                     : bytes_of(NULL, 0);
 }
+// [MQTT-3.5.2-2] [MQTT-3.6.2-2] [MQTT-3.7.2-2]
 static void reason_strings(void **state) {  // [MQTT-3.1.2-29] [MQTT-3.4.2-2]
   (void)state;
   for (u32 i = 0; i < 3; i++) {
@@ -105,6 +106,7 @@ static enum mqtt_reason publish_text(struct client *k, u8 qos, struct bytes payl
                                .payload_len = (u32)payload.len};
   return client_publish_with(k, &o, payload);
 }
+// [MQTT-4.3.3-9]
 static void payload_format(void **state) {
   (void)state;
   CHECK(client_connect(&a, "a", true, 0));
@@ -132,6 +134,7 @@ static void payload_format(void **state) {
   CHECK(a.reason == MQTT_PAYLOAD_FORMAT_INVALID);
 }
 
+// [MQTT-3.2.0-1]
 static void connack_fits_the_client(void **state) {  // [MQTT-3.1.2-24]
   (void)state;
   struct mqtt_prop_out p[] = {{.id = MQTT_P_MAXIMUM_PACKET_SIZE, .number = 1},
@@ -203,7 +206,7 @@ static u16 expect_alias(struct client *k, const char *topic) {
   }
   return mqtt_has(&m.props, MQTT_P_TOPIC_ALIAS) ? m.props.topic_alias : 0;
 }
-static void aliases_out(void **state) {  // [MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-7]
+static void aliases_out(void **state) {  // [MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQTT-3.3.2-7] [-11]
   (void)state;
   struct mqtt_prop_out p[] = {{.id = MQTT_P_TOPIC_ALIAS_MAXIMUM, .number = 2},
                               {.id = MQTT_P_SESSION_EXPIRY, .number = 100},
@@ -254,6 +257,140 @@ static void aliases_out(void **state) {  // [MQTT-3.1.2-26] [MQTT-3.1.2-27] [MQT
   CHECK(expect_alias(&b, "topic/one") == 1);
 }
 
+// [MQTT-3.2.2-12] [MQTT-3.2.2-13] [MQTT-3.3.4-6]
+static void refused_wills_and_publishes(void **state) {
+  (void)state;
+  struct mqtt_connect_out o = {.version = MQTT_V5,
+                               .clean_start = true,
+                               .client_id = BYTES_LIT("a"),
+                               .has_will = true,
+                               .will_qos = 2,
+                               .will_topic = BYTES_LIT("t"),
+                               .will_payload = BYTES_LIT("x")};
+  a.qos_max = 1;
+  CHECK(!client_connect_with(&a, &o));
+  CHECK(a.reason == MQTT_QOS_NOT_SUPPORTED);
+  o.will_qos = 1;
+  o.will_retain = true;
+  w.b->limits.retain_available = false;
+  CHECK(!client_connect_with(&a, &o));
+  CHECK(a.reason == MQTT_RETAIN_NOT_SUPPORTED);
+  CHECK(broker_stats(w.b)->clients_total == 0);
+  o.will_retain = false;
+  CHECK(client_connect_with(&a, &o));
+  struct mqtt_prop_out p[] = {{.id = MQTT_P_SUBSCRIPTION_ID, .number = 1}, {0}};
+  struct mqtt_publish_out m = {.topic = BYTES_LIT("t"), .props = p, .payload_len = 1};
+  CHECK(client_publish_with(&a, &m, BYTES_LIT("x")) == MQTT_PROTOCOL_ERROR);
+}
+
+// [MQTT-3.1.3-10] [MQTT-3.8.4-3]
+static void will_properties_and_a_replaced_subscription(void **state) {
+  (void)state;
+  struct mqtt_prop_out p[] = {
+      {.id = MQTT_P_USER_PROPERTY, .text = BYTES_LIT("k"), .value = BYTES_LIT("1")},
+      {.id = MQTT_P_USER_PROPERTY, .text = BYTES_LIT("a"), .value = BYTES_LIT("2")},
+      {.id = MQTT_P_USER_PROPERTY, .text = BYTES_LIT("k"), .value = BYTES_LIT("0")},
+      {0}};
+  struct mqtt_connect_out o = {.version = MQTT_V5,
+                               .clean_start = true,
+                               .client_id = BYTES_LIT("a"),
+                               .has_will = true,
+                               .will_qos = 1,
+                               .will_topic = BYTES_LIT("t"),
+                               .will_payload = BYTES_LIT("x"),
+                               .will_props = p};
+  CHECK(client_connect_with(&a, &o));
+  CHECK(client_connect(&b, "b", true, 0));
+  subscribe_ok(&b, "t", 1);
+  subscribe_ok(&b, "t", 0);  // replaces: one copy, of QoS 0
+  CHECK(broker_stats(w.b)->subscriptions == 1);
+  client_detach(&a);
+  struct bytes packet;
+  struct mqtt_publish m = expect_publish(&b, "t", "x", 0, false, &packet);
+  expect_none(&b);
+  static const char *want[] = {"k1", "a2", "k0"};
+  u32 pos = m.props.all.off;
+  struct part name;
+  struct part value;
+  for (u32 i = 0; i < 3; i++) {
+    CHECK(mqtt_user_property(packet, &m.props, &pos, &name, &value));
+    CHECK(packet.ptr[name.off] == want[i][0] && packet.ptr[value.off] == want[i][1]);
+  }
+  CHECK(!mqtt_user_property(packet, &m.props, &pos, &name, &value));
+}
+
+// [MQTT-3.10.4-1] [MQTT-3.10.4-4] [MQTT-3.10.4-5] [MQTT-3.10.4-6] [MQTT-3.11.3-1]
+static void unsubscribe_several(void **state) {
+  (void)state;
+  for (u32 v = 0; v < 2; v++) {
+    a.version = versions[v];
+    CHECK(client_connect(&a, "a", true, 0));
+    subscribe_ok(&a, "t/1", 0);
+    subscribe_ok(&a, "t/+", 0);
+    u8 buf[64];
+    struct writer out = writer_init(span_of(buf, sizeof buf));
+    struct mqtt_entry_out e[] = {
+        {BYTES_LIT("t/2"), 0}, {BYTES_LIT("t/1"), 0}, {BYTES_LIT("t/#"), 0}};
+    mqtt_encode_unsubscribe(&out, a.version, 9, NULL, e, 3);
+    CHECK(client_send(&a, writer_bytes(&out)) == MQTT_SUCCESS);
+    struct bytes p;
+    struct mqtt_suback r;
+    CHECK(next_type(&a, &p) == MQTT_UNSUBACK);
+    CHECK(mqtt_decode_suback(a.version, p, &r) == MQTT_SUCCESS);
+    CHECK(r.packet_id == 9);
+    if (a.version == MQTT_V5) {
+      CHECK(r.codes.len == 3);
+      CHECK(p.ptr[r.codes.off] == MQTT_NO_SUBSCRIPTION_EXISTED);
+      CHECK(p.ptr[r.codes.off + 1] == MQTT_SUCCESS);
+      CHECK(p.ptr[r.codes.off + 2] == MQTT_NO_SUBSCRIPTION_EXISTED);
+    }
+    CHECK(broker_stats(w.b)->subscriptions == 1);  // t/+ is another filter than t/#
+    client_unsubscribe(&a, "nothing", 3);
+    CHECK(next_type(&a, &p) == MQTT_UNSUBACK);
+    client_detach(&a);
+  }
+}
+
+// [MQTT-4.3.3-7] [MQTT-4.3.3-13]
+static void what_was_sent_does_not_expire(void **state) {
+  (void)state;
+  struct mqtt_prop_out p[] = {{.id = MQTT_P_MESSAGE_EXPIRY, .number = 10}, {0}};
+  struct mqtt_publish_out o = {
+      .qos = 2, .packet_id = 1, .topic = BYTES_LIT("t"), .props = p, .payload_len = 1};
+  CHECK(client_connect(&a, "a", true, 0));
+  CHECK(client_connect(&b, "b", true, 100));
+  subscribe_ok(&b, "t", 2);
+  client_publish_with(&a, &o, BYTES_LIT("x"));
+  u16 pid = expect_publish(&b, "t", "x", 2, false, NULL).packet_id;
+  client_detach(&b);
+  world_run(&w, 20 * NS);
+  CHECK(client_connect(&b, "b", false, 100));
+  struct mqtt_publish m = expect_publish(&b, "t", "x", 2, false, NULL);
+  CHECK(m.dup && m.packet_id == pid);
+  world_run(&w, 20 * NS);
+  client_ack(&b, MQTT_PUBREC, pid, 0);
+  expect_ack(&b, MQTT_PUBREL, pid, 0);
+  client_ack(&b, MQTT_PUBCOMP, pid, 0);
+  CHECK(broker_stats(w.b)->messages_stored == 0);
+}
+
+// [MQTT-3.1.2-14] [MQTT-3.1.2-15]
+static void wills_are_retained_when_they_say_so(void **state) {
+  (void)state;
+  for (u32 retain = 0; retain < 2; retain++) {
+    struct mqtt_connect_out o = {.version = MQTT_V5,
+                                 .clean_start = true,
+                                 .client_id = BYTES_LIT("a"),
+                                 .has_will = true,
+                                 .will_retain = retain == 1,
+                                 .will_topic = BYTES_LIT("t"),
+                                 .will_payload = BYTES_LIT("x")};
+    CHECK(client_connect_with(&a, &o));
+    client_detach(&a);
+    CHECK(broker_stats(w.b)->retained == retain);
+  }
+}
+
 #define ONE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
   const struct CMUnitTest tests[] = {
@@ -264,6 +401,11 @@ int main(void) {
       ONE(connack_fits_the_client),
       ONE(version_3_1_and_bridges),
       ONE(aliases_out),
+      ONE(unsubscribe_several),
+      ONE(what_was_sent_does_not_expire),
+      ONE(wills_are_retained_when_they_say_so),
+      ONE(refused_wills_and_publishes),
+      ONE(will_properties_and_a_replaced_subscription),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -132,6 +132,7 @@ static void publish_will(struct session *s, u64 now_ns) {
 }
 
 // Removes an offline session and all it holds.
+// [MQTT-3.1.2-23] 3.1.1 [MQTT-3.1.2-7]
 static void session_free(struct session *s) {
   struct broker *b = s->b;
   ASSERT(s->user == NULL);
@@ -171,6 +172,7 @@ static void arm(struct session *s) {
   }
 }
 
+// [MQTT-4.1.0-2]
 void session_timer(struct core *core, u32 timer, void *owner) {
   struct session *s = owner;
   ASSERT(s->timer == timer);

@@ -198,6 +198,13 @@ static void qos2_begun_is_not_moved(void **state) {  // [MQTT-4.8.2-4] [MQTT-4.8
   CHECK(broker_stats(w.b)->messages_stored == 0);
 }
 
+static void granted_qos_holds(void **state) {  // [MQTT-4.8.2-3]
+  (void)state;
+  member(0, 20, 0);
+  publish(1, 2);
+  expect_publish(&m[0], "t", "1", 0, false, NULL);
+}
+
 static void refused_is_discarded(void **state) {  // [MQTT-4.8.2-6]
   (void)state;
   u16 pid;
@@ -346,15 +353,11 @@ static void random_histories(void **state) {
 #define ONE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 int main(void) {
   const struct CMUnitTest tests[] = {
-      ONE(the_idle_one_gets_it),
-      ONE(a_stuck_one_is_passed_over),
-      ONE(unacknowledged_moves),
-      ONE(alone_it_stays_with_the_session),
-      ONE(qos2_begun_is_not_moved),
-      ONE(refused_is_discarded),
-      ONE(the_last_member_takes_the_queue_along),
-      ONE(the_queue_has_a_ceiling),
-      ONE(random_histories),
+      ONE(the_idle_one_gets_it),    ONE(a_stuck_one_is_passed_over),
+      ONE(unacknowledged_moves),    ONE(alone_it_stays_with_the_session),
+      ONE(qos2_begun_is_not_moved), ONE(granted_qos_holds),
+      ONE(refused_is_discarded),    ONE(the_last_member_takes_the_queue_along),
+      ONE(the_queue_has_a_ceiling), ONE(random_histories),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,7 @@ static bool too_deep(struct bytes filter) {
   return levels > LEVELS_MAX;
 }
 
+// [MQTT-3.2.2-10] [MQTT-3.8.4-3] [MQTT-3.8.4-4] [MQTT-3.8.4-7]
 static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struct bytes packet,
                         const struct mqtt_entry *e, u64 now_ns) {
   struct broker *b = s->b;
@@ -52,6 +53,7 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
   return sub->qos;
 }
 
+// [MQTT-3.10.4-1] [MQTT-3.10.4-2] [MQTT-3.10.4-3]
 static u8 unsubscribe_one(struct session *s, struct bytes packet, const struct mqtt_entry *e) {
   struct bytes filter = bytes_part(packet, e->filter);
   struct bytes whole = filter;
@@ -76,6 +78,7 @@ static u8 unsubscribe_one(struct session *s, struct bytes packet, const struct m
 
 // SUBACK or UNSUBACK for the codes that are filled in by the caller at *codes: the packet's bytes
 // are laid out with the codes last. NULL: no memory.
+// [MQTT-2.2.1-6] [MQTT-3.8.4-2] [MQTT-3.9.2-1]
 static u8 *ack_block(struct session *s, enum mqtt_type type, u16 packet_id, u32 count, u32 *len) {
   u32 most = 1 + 4 + 2 + 1 + count;
   u8 *block = blocks_take(&s->b->blocks, most);
@@ -100,6 +103,7 @@ static u8 wire_code(const struct session *s, u8 code) {
   return s->version != MQTT_V5 && code >= 0x80 ? 0x80 : code;
 }
 
+// [MQTT-3.8.4-1] [MQTT-3.8.4-5] [MQTT-3.9.3-1]
 enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscribe *sub,
                                      struct bytes packet, u64 now_ns) {
   s->b->stats.messages_received++;
@@ -122,6 +126,7 @@ enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscr
   return MQTT_SUCCESS;
 }
 
+// [MQTT-3.10.4-4] [MQTT-3.10.4-5] [MQTT-3.10.4-6]
 enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subscribe *u,
                                        struct bytes packet, u64 now_ns) {
   (void)now_ns;

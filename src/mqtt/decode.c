@@ -5,6 +5,7 @@
 #include "mqtt/wire.h"
 
 // The flags that 2.1.3 reserves, by type; PUBLISH's are its own.
+// [MQTT-3.6.1-1] [MQTT-3.8.1-1] [MQTT-3.10.1-1] [MQTT-3.14.1-1] [MQTT-3.15.1-1]
 static const u8 fixed_flags[16] = {[MQTT_PUBREL] = 2, [MQTT_SUBSCRIBE] = 2, [MQTT_UNSUBSCRIBE] = 2};
 
 enum err mqtt_fixed_header(struct bytes in, struct mqtt_header *out) {
@@ -115,6 +116,8 @@ static enum mqtt_reason read_version(struct bytes name, u8 level, struct mqtt_co
   return MQTT_SUCCESS;
 }
 
+// [MQTT-3.1.2-9] [MQTT-3.1.2-16] [MQTT-3.1.2-17] [MQTT-3.1.2-18] [MQTT-3.1.2-19] [MQTT-3.1.3-1]
+// [MQTT-3.1.3-3] 3.1.1 [MQTT-3.1.2-11] 3.1.1 [MQTT-3.1.2-12]
 enum mqtt_reason mqtt_decode_connect(struct bytes packet, struct mqtt_connect *out) {
   *out = (struct mqtt_connect){.version = MQTT_V4};
   struct reader r = body_of(packet);
@@ -169,6 +172,7 @@ enum mqtt_reason mqtt_decode_connack(enum mqtt_version v, struct bytes packet,
   return finish(&r);
 }
 
+// [MQTT-2.2.1-2]
 enum mqtt_reason mqtt_decode_publish(enum mqtt_version v, struct bytes packet,
                                      struct mqtt_publish *out) {
   *out = (struct mqtt_publish){0};
@@ -208,6 +212,7 @@ enum mqtt_reason mqtt_decode_publish(enum mqtt_version v, struct bytes packet,
 }
 
 // Reason codes each acknowledgement may carry (5.0, tables 3-4 to 3-7).
+// [MQTT-3.5.2-1] [MQTT-3.6.2-1] [MQTT-3.7.2-1]
 static bool ack_reason_valid(u8 type, u8 code) {
   if (type == MQTT_PUBREL || type == MQTT_PUBCOMP) {
     return code == MQTT_SUCCESS || code == MQTT_PACKET_ID_NOT_FOUND;

@@ -76,6 +76,7 @@ static void write_list(struct writer *w, const struct mqtt_prop_out *list) {
   }
 }
 
+// [MQTT-2.2.2-1]
 void mqtt_write_props(struct writer *w, const struct mqtt_prop_out *list) {
   mqtt_write_varint(w, mqtt_props_size(list));
   write_list(w, list);

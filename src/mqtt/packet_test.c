@@ -325,6 +325,8 @@ static void make(struct sample *s, enum mqtt_type type, enum mqtt_version v) {
   s->len = w.pos;
 }
 
+// [MQTT-2.2.2-1] [MQTT-3.1.2-9] [MQTT-3.1.2-16] [MQTT-3.1.2-17] [MQTT-3.1.2-18] [MQTT-3.1.2-19]
+// [MQTT-3.1.3-1] [MQTT-3.1.3-3] [MQTT-3.1.3-11] [MQTT-3.1.3-12] [MQTT-3.3.2-13] [MQTT-3.3.2-19]
 static void round_trips(void **state) {
   (void)state;
   struct sample s;
@@ -395,6 +397,14 @@ struct rule_row {
 #define ROW(v, want, s) \
   { v, want, s, sizeof(s) - 1 }
 
+// [MQTT-1.5.5-1] [MQTT-1.5.7-1] [MQTT-2.1.3-1] [MQTT-2.2.1-2] [MQTT-3.1.2-1] [MQTT-3.1.2-2]
+// [MQTT-3.1.2-3] [MQTT-3.1.2-11] [MQTT-3.1.2-12] [MQTT-3.1.2-13] [MQTT-3.1.3-4] [MQTT-3.2.2-1]
+// [MQTT-3.2.2-6] [MQTT-3.2.2-8] [MQTT-3.3.1-2] [MQTT-3.3.1-4] [MQTT-3.3.2-1] [MQTT-3.3.2-2]
+// [MQTT-3.3.2-8] [MQTT-3.3.2-14] [MQTT-3.4.2-1] [MQTT-3.5.2-1] [MQTT-3.6.1-1] [MQTT-3.6.2-1]
+// [MQTT-3.7.2-1] [MQTT-3.8.1-1] [MQTT-3.8.3-1] [MQTT-3.8.3-2] [MQTT-3.8.3-4] [MQTT-3.8.3-5]
+// [MQTT-3.9.3-2] [MQTT-3.10.1-1] [MQTT-3.10.3-1] [MQTT-3.10.3-2] [MQTT-3.11.3-2] [MQTT-3.14.1-1]
+// [MQTT-3.14.2-1] [MQTT-3.15.1-1] [MQTT-3.15.2-1] [MQTT-4.8.2-1] 3.1.1 [MQTT-3.1.2-11]
+// 3.1.1 [MQTT-3.1.2-12] 3.1.1 [MQTT-3.1.2-22]
 static void rules(void **state) {
   (void)state;
   static const struct rule_row rows[] = {

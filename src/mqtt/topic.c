@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mqtt/topic.h"
 
+// [MQTT-4.7.0-1] [MQTT-4.7.3-1]
 bool topic_name_valid(struct bytes name) {
   if (name.len == 0 || name.len > U16_MAX) {
     return false;
@@ -20,6 +21,7 @@ bool topic_name_valid(struct bytes name) {
   return true;
 }
 
+// [MQTT-4.7.1-1] [MQTT-4.7.1-2] 3.1.1 [MQTT-3.8.3-2]
 static bool plain_filter_valid(struct bytes filter) {
   if (filter.len == 0 || filter.len > U16_MAX) {
     return false;
@@ -43,6 +45,7 @@ static bool plain_filter_valid(struct bytes filter) {
   return true;
 }
 
+// [MQTT-4.8.2-1] [MQTT-4.8.2-2]
 bool topic_shared(struct bytes filter, struct bytes *group, struct bytes *inner) {
   if (!bytes_starts_with(filter, BYTES_LIT("$share/"))) {
     return false;

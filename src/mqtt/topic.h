@@ -6,7 +6,7 @@
 
 // At least one character, no wildcard [MQTT-4.7.1-1] [MQTT-4.7.3-1] [MQTT-3.3.2-2].
 bool topic_name_valid(struct bytes name);
-// Wildcards stand alone in their level, '#' only last [MQTT-4.7.1-1..3]; a filter that begins with
+// Wildcards stand alone in their level, '#' only last [MQTT-4.7.1-1..2]; a filter that begins with
 // $share/ has a non-empty group without wildcards and a filter [MQTT-4.8.2-1] [MQTT-4.8.2-2].
 bool topic_filter_valid(struct bytes filter);
 // Splits $share/GROUP/FILTER; false when the (valid) filter is no shared one.

@@ -17,6 +17,7 @@ static struct bytes str(const char *s) {
   return bytes_of(s, strlen(s));
 }
 
+// [MQTT-4.7.0-1] [MQTT-4.7.3-1]
 static void names(void **state) {
   (void)state;
   static const char *const good[] = {"a", "/",   "//",  "a/b",       "$SYS/x",
@@ -31,6 +32,7 @@ static void names(void **state) {
   assert_false(topic_name_valid(bytes_of("a\0b", 3)));
 }
 
+// [MQTT-4.7.1-1] [MQTT-4.7.1-2] 3.1.1 [MQTT-3.8.3-2]
 static void filters(void **state) {
   (void)state;
   static const char *const good[] = {
@@ -49,6 +51,7 @@ static void filters(void **state) {
   assert_false(topic_filter_valid(bytes_of("a\0", 2)));
 }
 
+// [MQTT-4.7.3-3]
 static void lengths(void **state) {
   (void)state;
   char *big = malloc(65536);
@@ -60,6 +63,7 @@ static void lengths(void **state) {
   free(big);
 }
 
+// [MQTT-4.8.2-2]
 static void shared(void **state) {
   (void)state;
   struct bytes group;
@@ -73,6 +77,7 @@ static void shared(void **state) {
 }
 
 // The examples of 4.7 in the standard.
+// [MQTT-4.7.2-1] [MQTT-4.7.3-4] [MQTT-3.3.2-3]
 static void standard_examples(void **state) {
   (void)state;
   static const struct {

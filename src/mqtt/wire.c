@@ -44,6 +44,8 @@ struct part mqtt_read_binary(struct reader *r) {
   return read_part(r, len);
 }
 
+// [MQTT-1.5.4-3] [MQTT-3.1.3-11] [MQTT-3.1.3-12] [MQTT-3.3.2-1] [MQTT-3.3.2-13] [MQTT-3.3.2-19]
+// [MQTT-3.8.3-1] [MQTT-4.7.3-2] [MQTT-4.7.3-3]
 struct part mqtt_read_utf8(struct reader *r) {
   struct part p = mqtt_read_binary(r);
   if (r->err == ERR_OK && !utf8_text(r->base + p.off, p.len)) {  // [MQTT-1.5.4-1] [MQTT-1.5.4-2]
@@ -166,6 +168,7 @@ static bool may_repeat(u32 id, u32 where) {
          (id == MQTT_P_SUBSCRIPTION_ID && where == MQTT_IN(MQTT_PUBLISH));
 }
 
+// [MQTT-1.5.7-1]
 static bool read_value(struct reader *r, const struct rule *rule, u32 id, struct mqtt_props *out) {
   u32 v = 0;
   switch (rule->kind) {

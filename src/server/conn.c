@@ -105,6 +105,7 @@ void conn_farewell(const struct conn *c, enum mqtt_reason reason, struct mqtt_pr
   list[n].id = 0;
 }
 
+// [MQTT-3.14.4-1] [MQTT-3.14.4-2] [MQTT-4.13.1-1] [MQTT-4.13.2-1]
 void conn_end(struct conn *c, enum mqtt_reason reason) {
   if (c->state == CONN_ENDING) {
     return;
@@ -182,6 +183,7 @@ void conn_free(struct conn *c) {
 }
 
 // [MQTT-3.1.2-24]: one and a half times the keep-alive without a packet.
+// [MQTT-3.1.2-22]
 static u64 keep_alive_ns(const struct conn *c) {
   return c->keep_alive_s == 0 ? U64_MAX : c->last_in_ns + c->keep_alive_s * SEC_NS * 3 / 2;
 }

@@ -10,6 +10,7 @@
 
 enum who { WHO_KNOWN, WHO_REFUSED, WHO_TO_CHECK };
 
+// [MQTT-3.1.3-8] [MQTT-3.1.4-6]
 static void refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason, struct bytes who) {
   u8 bytes[CONN_FAREWELL_MAX];
   struct writer w = writer_init(span_of(bytes, sizeof bytes));
@@ -212,7 +213,7 @@ enum packet_use conn_connect(struct conn *c, const struct mqtt_header *h, struct
   enum mqtt_reason bad = mqtt_decode_connect(packet, &m);
   bad = bad == MQTT_SUCCESS ? admit(c, h, &m) : bad;
   if (bad != MQTT_SUCCESS && m.version != MQTT_V5 && bad != MQTT_UNSUPPORTED_VERSION &&
-      bad != c->from->config.redirect) {
+      bad != c->from->config.redirect) {  // 3.1.1 [MQTT-3.2.2-6]
     server_log(s, c, "malformed CONNECT", bytes_str(mqtt_reason_name(bad)));
     s->stats.protocol_errors++;
     conn_end(c, bad);

@@ -129,6 +129,7 @@ static bool run_input(struct core *core, void *ctx) {
   return busy;
 }
 
+// [MQTT-3.14.0-1] [MQTT-3.14.2-2]
 static void say_goodbye(struct conn *c) {
   u8 bytes[CONN_FAREWELL_MAX];
   struct mqtt_prop_out list[3];

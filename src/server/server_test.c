@@ -54,6 +54,7 @@ static void the_stream_means_the_same_however_cut(void **state) {
   assert_int_equal(server_stats(core.server)->connections, 0);
 }
 
+// [MQTT-3.14.0-1]
 static void a_connection_without_connect_is_ended(void **state) {
   (void)state;
   struct tcp_conn *c = open_conn();
@@ -68,6 +69,7 @@ static void a_connection_without_connect_is_ended(void **state) {
   drop_conn(c);
 }
 
+// [MQTT-3.1.2-22] [MQTT-3.2.2-22] [MQTT-3.14.4-1] [MQTT-3.14.4-2] [MQTT-4.13.1-1]
 static void keep_alive_is_one_and_a_half(void **state) {
   (void)state;
   struct tcp_conn *quiet = connected();
@@ -224,6 +226,7 @@ static bool has_text(const struct tcp_conn *c, const char *text) {
   return false;
 }
 
+// [MQTT-3.1.4-6] [MQTT-3.2.2-7] [MQTT-3.2.2-19] [MQTT-4.13.2-1]
 static void a_listener_sends_elsewhere_and_chooses_versions(void **state) {
   (void)state;
   struct server_listener *l = listener;
@@ -265,6 +268,43 @@ static void a_listener_sends_elsewhere_and_chooses_versions(void **state) {
   assert_int_equal(c->out[3], MQTT_UNSUPPORTED_VERSION);
   l->config.versions = 0;
   drop_conn(c);
+}
+
+// [MQTT-3.1.0-2] [MQTT-3.1.4-1] [MQTT-3.1.4-2] [MQTT-3.2.0-2] [MQTT-3.14.2-2] [MQTT-3.14.2-3]
+// 3.1.1 [MQTT-3.2.2-6]
+static void connects_that_end_the_connection(void **state) {
+  (void)state;
+  u8 hello[CONNECT_LEN + 5];  // maximum packet size 12: DISCONNECT without its reason string
+  memcpy(hello, stream, CONNECT_LEN);
+  memcpy(hello + 12, "\x05\x27\0\0\0\x28\0\x01t", 9);
+  hello[1] = 19;
+  struct tcp_conn *c = open_conn();
+  feed(c, hello, sizeof hello);
+  turns(2);
+  assert_int_equal(c->out[0], 0x20);
+  assert_int_equal(c->out[3], 0);
+  c->out_len = 0;
+  feed(c, hello, sizeof hello);
+  turns(2);
+  assert_true(c->closed);
+  assert_int_equal(c->out[0], 0xe0);  // and no second CONNACK
+  assert_int_equal(c->out[2], MQTT_PROTOCOL_ERROR);
+  struct mqtt_disconnect d;
+  assert_int_equal(mqtt_decode_disconnect(MQTT_V5, bytes_of(c->out, c->out_len), &d), 0);
+  assert_false(mqtt_has(&d.props, MQTT_P_SESSION_EXPIRY));
+  assert_true(c->out_len <= 40);
+  drop_conn(c);
+  for (u8 v = 4; v <= 5; v++) {  // a reserved flag: 5.0 says why, 3.1.1 has no code for it
+    memcpy(hello, stream, CONNECT_LEN);
+    hello[8] = v;
+    hello[9] = 3;
+    c = open_conn();
+    feed(c, hello, CONNECT_LEN);
+    turns(2);
+    assert_true(c->closed);
+    assert_int_equal(c->out_len > 0, v == 5);
+    drop_conn(c);
+  }
 }
 
 static void a_length_too_long_is_malformed_in_5_only(void **state) {
@@ -341,6 +381,7 @@ int main(void) {
       cmocka_unit_test(a_reset_with_disconnect_before_it_is_a_goodbye),
       cmocka_unit_test(a_client_is_read_at_its_rate),
       cmocka_unit_test(a_listener_sends_elsewhere_and_chooses_versions),
+      cmocka_unit_test(connects_that_end_the_connection),
       cmocka_unit_test(a_length_too_long_is_malformed_in_5_only),
       cmocka_unit_test(a_listener_accepts_at_its_rate),
       cmocka_unit_test(draining_ends_everybody),

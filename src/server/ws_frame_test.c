@@ -83,6 +83,7 @@ static void make_stream(void) {
   put(0x82, big, sizeof big);
 }
 
+// [MQTT-6.0.0-2]
 static void the_stream_is_the_same_however_cut(void **state) {
   (void)state;
   make_stream();

@@ -67,6 +67,7 @@ static bool has_element(struct bytes list, const char *word) {
 }
 
 // The subprotocols are names to be compared as they are [MQTT-6.0.0-3].
+// [MQTT-6.0.0-4]
 static void choose_protocol(struct bytes list, struct ws_request *out) {
   while (list.len > 0) {
     struct bytes name = take_element(&list);

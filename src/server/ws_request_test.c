@@ -34,6 +34,7 @@ static enum ws_answer parse(const char *text, struct ws_request *out) {
   return a;
 }
 
+// [MQTT-6.0.0-4]
 static void good_requests(void **state) {
   (void)state;
   struct ws_request r;

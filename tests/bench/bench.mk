@@ -20,7 +20,13 @@ bench-broker: $(B)/bench/broker ## ns a delivery in the broker alone
 	$(B)/bench/broker
 bench-broker-ir: $(B)/bench/broker ## instructions a delivery in the broker alone (BASE=BINARY: beside another)
 	tests/bench/broker_ir.py $(BASE) $(B)/bench/broker
-.PHONY: bench-broker bench-broker-ir
+$(B)/bench/index: tests/bench/index_bench.c tests/unit_plat.c $(bench_broker_o)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -pie -fuse-ld=lld \
+	  $(filter %.c %.o,$^) -o $@
+bench-index: $(B)/bench/index ## a match among 1 000 and 1 000 000 filters (fails beyond twice as much)
+	$(B)/bench/index
+.PHONY: bench-broker bench-broker-ir bench-index
 # What a segment costs in src/net alone: the hosted release's objects, frames in memory, no device.
 bench_tcp_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
                $(wildcard src/base/*.c src/loop/*.c src/net/*.c))) $(B)/hosted/arch/x86_64/switch.o \
