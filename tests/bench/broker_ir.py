@@ -1,7 +1,8 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
 """broker_ir.py BINARY...: instructions a delivery in the broker alone (valgrind counts them, so that a busy machine does not
-matter), for each case of broker_bench; several binaries side by side."""
+matter), for each case of broker_bench, without and (second line) with an acl_file of 5 000 users; several binaries side
+by side."""
 import os
 import re
 import subprocess
@@ -27,7 +28,7 @@ def stripped(binary, folder):
 
 folder = tempfile.TemporaryDirectory()
 binaries = [stripped(b, folder.name) for b in sys.argv[1:]]
-for i, name in enumerate(CASES):
-    few, many = 3200, 9600
+few, many = 3200, 9600
+for i, name in [x for i, name in enumerate(CASES) for x in ((i, name), (i + 10, " with rules      "))]:
     each = [(count(b, many, i) - count(b, few, i)) / ((many - few) * ROUNDS) for b in binaries]
     print(name, " ".join("%7.1f" % x for x in each), flush=True)
