@@ -203,7 +203,30 @@ struct broker_session_info {
   u32 expiry_s;
   u32 dropped[BROKER_DROPPED_COUNT];
 };
-// The session of this client id; NULL: there is none. Good until the broker is called again.
+// --- Looking at sessions (inspect.c). Pointers are good until the broker is called again.
+
+// The session of this client id; NULL: there is none.
 const struct session *broker_session(const struct broker *b, struct bytes client_id);
+// Walks all sessions: *cursor begins at 0; NULL: the end. Each that lives through the walk is seen
+// once.
+const struct session *broker_next_session(const struct broker *b, u64 *cursor);
+struct bytes session_username(const struct session *s, bool *has_username);
+// The connection that `user` of broker_on_connect named; NULL: offline.
+void *session_user(const struct session *s);
+struct broker_subscription {
+  struct bytes group;   // of a shared subscription; empty = not shared
+  struct bytes filter;  // in `room`, without $share/GROUP/
+  u8 qos;
+  bool no_local, retain_as_published;
+  u32 identifier;  // 0 = none
+};
+// Walks a session's subscriptions: *cursor begins at 0; false: the end. `room`: the filter is put
+// there.
+bool session_next_subscription(const struct session *s, u32 *cursor, struct span room,
+                               struct broker_subscription *out);
+// A message for one connected client, whatever it has subscribed to. False: it is not there, or
+// there is no room.
+bool broker_send(struct broker *b, struct bytes client_id, struct bytes topic, struct bytes payload,
+                 u8 qos);
 void broker_session_info(const struct session *s, struct broker_session_info *out);
 const char *broker_drop_name(enum broker_drop why);

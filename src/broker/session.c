@@ -303,7 +303,3 @@ void broker_session_info(const struct session *s, struct broker_session_info *ou
 struct bytes session_client_id(const struct session *s) {
   return names_id(&s->names);
 }
-
-const struct session *broker_session(const struct broker *b, struct bytes client_id) {
-  return session_find(b, client_id);
-}

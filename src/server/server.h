@@ -94,6 +94,17 @@ struct server_log_config {
   void (*line)(u32 type, struct bytes text);
 };
 void server_set_log(struct server *server, const struct server_log_config *config);
+// What the server knows of a connected client's connection.
+struct server_client {
+  u16 port;  // of the listener; 0 = a bridge of ours
+  bool tls, websocket;
+  u16 keep_alive_s;
+  u64 idle_ns;  // since its last packet
+  char peer[64];
+};
+// False: the client is offline.
+bool server_client(const struct session *session, struct server_client *out);
+
 struct server_stats {
   u64 accepted, refused, handshakes_full, handshakes_resumed, handshakes_failed, connect_timeouts,
       keepalive_timeouts;
