@@ -2,6 +2,7 @@
 // The wiring: which parts exist and in which order they start. Each platform calls urmqtt_main once
 // it is ready; it returns after a clean stop.
 #include "admin/console.h"
+#include "admin/control.h"
 #include "admin/log.h"
 #include "admin/serve.h"
 #include "admin/sys.h"
@@ -121,7 +122,9 @@ void urmqtt_main(void) {
   }
   if (config != NULL) {
     log_configure(config, &core);
+    control_configure(&core, config);
   }
+  loop_stage(&core, "console over MQTT", control_stage, NULL);
   loop_stage(&core, "log", log_stage, NULL);
   loop_stage(&core, "network watch", serve_watch, NULL);
   loop_stage(&core, "stop", run_stop, NULL);

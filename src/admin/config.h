@@ -9,6 +9,8 @@
 #define CONFIG_NETWORKS_MAX 4u
 #define CONFIG_PROBLEMS_MAX 64u
 #define CONFIG_DNS_MAX 4u
+#define CONFIG_CONSOLE_USERS_MAX 8u
+#define CONFIG_CONSOLE_NAME_MAX 256u
 #define CONFIG_CAPATH_MAX 16u
 #define CONFIG_BRIDGES_MAX 32u
 #define CONFIG_BRIDGE_ADDRESSES_MAX 8u
@@ -108,6 +110,8 @@ struct config {
   u32 bridge_count;
   struct config_bridge_topic bridge_topic[CONFIG_BRIDGE_TOPICS_MAX];
   u32 bridge_topic_count;
+  struct bytes console_user[CONFIG_CONSOLE_USERS_MAX];  // who may command us over MQTT
+  u32 console_user_count;
   u32 dns[CONFIG_DNS_MAX];  // name servers; before those of DHCP
   u32 dns_count;
   u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive;

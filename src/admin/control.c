@@ -3,7 +3,8 @@
 // becomes an error for that command alone, and the others still get theirs.
 //
 // C1  Only users of the list are answered at all: for everybody else the topic does not exist.
-// C2  Nothing here runs longer than a slice: lists are paged.
+// C2  A message waits for control_stage: a command may end sessions, also of who gave it.
+// C3  Nothing here runs long: lists are paged, one message a turn.
 #include "admin/control.h"
 
 #include "admin/control_inner.h"
@@ -13,31 +14,24 @@
 #define NODES_MAX 512u
 #define COMMANDS_MAX 32u
 
+#define WAITING_MAX 4u
+#define MESSAGE_MAX 16384u
+
+struct waiting {
+  u32 len, client_len, user_len;
+  u8 client[CONTROL_NAME_MAX], user[CONTROL_NAME_MAX];
+  u8 payload[MESSAGE_MAX];
+};
 static struct {
+  struct waiting waiting[WAITING_MAX];
+  u32 first, count;
   struct bytes user[CONFIG_CONSOLE_USERS_MAX];
-  u8 names[CONFIG_CONSOLE_USERS_MAX][CONTROL_NAME_MAX];
+  u8 names[CONFIG_CONSOLE_USERS_MAX][CONFIG_CONSOLE_NAME_MAX];
   u32 user_count;
   bool registered;
   struct json_node nodes[NODES_MAX];
   u8 answer[CONTROL_ANSWER_MAX];
 } control;
-
-void control_configure(struct core *core, const struct config *c) {
-  control.user_count = 0;
-  for (u32 i = 0; i < c->console_user_count; i++) {  // copied: a reload takes the text away
-    struct bytes name = c->console_user[i];
-    ASSERT(name.len <= CONTROL_NAME_MAX);
-    memcpy(control.names[i], name.ptr, name.len);
-    control.user[control.user_count++] = bytes_of(control.names[i], name.len);
-  }
-  if (!control.registered && control.user_count > 0) {
-    control.registered =
-        broker_set_control(core->broker, BYTES_LIT(CONTROL_TOPIC), control_message, core);
-    if (!control.registered) {
-      say("warning: " CONTROL_TOPIC " is not served: too many such topics");
-    }
-  }
-}
 
 static bool is_console_user(const struct access_who *who) {
   for (u32 i = 0; i < control.user_count; i++) {
@@ -46,6 +40,50 @@ static bool is_console_user(const struct access_who *who) {
     }
   }
   return false;
+}
+
+static void refuse(struct core *core, struct bytes client, const char *why) {
+  char text[160];
+  u32 n = fmt_z(text, sizeof text, "{\"responses\":[{\"error\":\"%s\"}]}", why);
+  (void)broker_send(core->broker, client, BYTES_LIT(CONTROL_TOPIC "/response"), bytes_of(text, n),
+                    1);
+}
+
+static void take_message(void *ctx, const struct access_who *who, struct bytes payload,
+                         u64 now_ns) {
+  (void)now_ns;
+  if (!is_console_user(who) || who->client_id.len > CONTROL_NAME_MAX) {
+    return;  // C1
+  }
+  if (payload.len > MESSAGE_MAX || control.count == WAITING_MAX) {
+    refuse(ctx, who->client_id,
+           control.count == WAITING_MAX ? "too many commands at once" : "the message is too long");
+    return;
+  }
+  struct waiting *w = &control.waiting[(control.first + control.count++) % WAITING_MAX];
+  w->len = (u32)payload.len;
+  w->client_len = (u32)who->client_id.len;
+  w->user_len = (u32)who->username.len;
+  memcpy(w->payload, payload.ptr, payload.len);
+  memcpy(w->client, who->client_id.ptr, who->client_id.len);
+  memcpy(w->user, who->username.ptr, who->username.len);
+}
+
+void control_configure(struct core *core, const struct config *c) {
+  control.user_count = 0;
+  for (u32 i = 0; i < c->console_user_count; i++) {  // copied: a reload takes the text away
+    struct bytes name = c->console_user[i];
+    ASSERT(name.len <= CONFIG_CONSOLE_NAME_MAX);
+    memcpy(control.names[i], name.ptr, name.len);
+    control.user[control.user_count++] = bytes_of(control.names[i], name.len);
+  }
+  if (!control.registered && control.user_count > 0) {
+    control.registered =
+        broker_set_control(core->broker, BYTES_LIT(CONTROL_TOPIC), take_message, core);
+    if (!control.registered) {
+      say("warning: " CONTROL_TOPIC " is not served: too many such topics");
+    }
+  }
 }
 
 // Runs one command; its answer is an object at the end of the list.
@@ -77,30 +115,30 @@ static void run_command(struct control_call *c, const struct control_command *fo
   }
 }
 
-static void audit(const struct access_who *who, struct bytes name) {
+static void audit(const struct waiting *from, struct bytes name) {
   char line[200];
   struct writer w = writer_init(span_of(line, sizeof line - 1));
   write_str(&w, "console: ");
   fmt_escaped(&w, bytes_sub(name, 0, MIN(name.len, (usize)32)));
   write_str(&w, " by ");
-  fmt_escaped(&w, bytes_sub(who->username, 0, MIN(who->username.len, (usize)24)));
-  line[MIN(w.pos, (u32)sizeof line - 1)] = 0;
+  fmt_escaped(&w, bytes_of(from->user, MIN(from->user_len, 24u)));
+  line[w.pos] = 0;
   say("%s", line);
 }
 
-static void run_all(struct core *core, const struct access_who *who, const struct json *j,
-                    struct json_out *out, u64 now_ns) {
+static void run_all(struct core *core, const struct waiting *from, const struct json *j,
+                    struct json_out *out) {
   u32 list = json_member(j, 0, "commands");
   u32 count = 0;
   for (u32 i = json_first(j, list); i != JSON_NONE && count < COMMANDS_MAX;
        i = json_after(j, list, i), count++) {
     u8 text[64];
     struct bytes name = BYTES_LIT("?");
-    struct control_call c = {.core = core, .j = j, .node = i, .out = out, .now_ns = now_ns};
+    struct control_call c = {.core = core, .j = j, .node = i, .out = out, .now_ns = core->now_ns};
     if (!json_string(j, json_member(j, i, "command"), span_of(text, sizeof text), &name)) {
       name = BYTES_LIT("?");
     }
-    audit(who, name);
+    audit(from, name);
     run_command(&c, control_find(name), name);
   }
   if (json_type(j, list) != JSON_ARRAY) {
@@ -110,23 +148,17 @@ static void run_all(struct core *core, const struct access_who *who, const struc
   }
 }
 
-void control_message(void *ctx, const struct access_who *who, struct bytes payload, u64 now_ns) {
-  struct core *core = ctx;
+static void run_message(struct core *core, const struct waiting *w) {
   struct json j;
   struct json_fault fault = {.what = ""};
   struct json_out out = json_out_init(span_of(control.answer, sizeof control.answer));
-  u8 id[CONTROL_NAME_MAX];
-  if (!is_console_user(who) || who->client_id.len > sizeof id) {
-    return;  // C1
-  }
-  memcpy(id, who->client_id.ptr, who->client_id.len);  // a command may end the session
-  struct bytes client = bytes_of(id, who->client_id.len);
   json_open(&out, '{');
   json_key(&out, "responses");
   json_open(&out, '[');
-  enum err e = json_parse(payload, control.nodes, NODES_MAX, &j, &fault);
+  enum err e = json_parse(bytes_of(w->payload, w->len), control.nodes, NODES_MAX, &j, &fault);
+  out.w.end -= CONTROL_RESERVE;  // for what closes the answer
   if (e == ERR_OK) {
-    run_all(core, who, &j, &out, now_ns);
+    run_all(core, w, &j, &out);
   } else {
     char text[128];
     u32 n = fmt_z(text, sizeof text, "line %u, byte %u: %s", fault.line, fault.off,
@@ -135,9 +167,21 @@ void control_message(void *ctx, const struct access_who *who, struct bytes paylo
     json_field_string(&out, "error", bytes_of(text, n));
     json_close(&out, '}');
   }
+  out.w.end += CONTROL_RESERVE;
   json_close(&out, ']');
   json_close(&out, '}');
-  ASSERT(out.w.err == ERR_OK);  // run_command leaves room
-  (void)broker_send(core->broker, client, BYTES_LIT(CONTROL_TOPIC "/response"),
-                    writer_bytes(&out.w), 1);
+  ASSERT(out.w.err == ERR_OK);
+  (void)broker_send(core->broker, bytes_of(w->client, w->client_len),
+                    BYTES_LIT(CONTROL_TOPIC "/response"), writer_bytes(&out.w), 1);
+}
+
+bool control_stage(struct core *core, void *unused) {
+  (void)unused;
+  if (control.count == 0) {
+    return false;
+  }
+  run_message(core, &control.waiting[control.first]);
+  control.first = (control.first + 1) % WAITING_MAX;
+  control.count--;
+  return true;
 }

@@ -13,5 +13,5 @@
 
 // Names the users from now on; without any the topic is nobody's. The core's broker must be there.
 void control_configure(struct core *core, const struct config *c);
-// One message to the topic; a handler for broker_set_control.
-void control_message(void *core, const struct access_who *who, struct bytes payload, u64 now_ns);
+// Runs what has arrived: a stage of the loop, outside of anybody's PUBLISH.
+bool control_stage(struct core *core, void *unused);

@@ -2,8 +2,8 @@
 // The commands of the console over MQTT, one function each, and their table.
 #include "admin/control_inner.h"
 #include "admin/log.h"
-#include "admin/metrics.h"
 #include "admin/reload.h"
+#include "admin/sys.h"
 #include "base/fmt.h"
 #include "server/bridge.h"
 
@@ -84,8 +84,8 @@ static const char *list_clients(struct control_call *c) {
   json_field_int(c->out, "totalCount", broker_stats(b)->clients_total);
   json_key(c->out, "clients");
   json_open(c->out, '[');
-  for (const struct session *s = broker_next_session(b, &cursor);
-       s != NULL && at < offset + count; s = broker_next_session(b, &cursor), at++) {
+  for (const struct session *s = broker_next_session(b, &cursor); s != NULL && at < offset + count;
+       s = broker_next_session(b, &cursor), at++) {
     if (at >= offset) {
       put_client(c, s, verbose);
     }
@@ -208,7 +208,7 @@ static const char *list_bridges(struct control_call *c) {
 static const char *get_metrics(struct control_call *c) {
   static u8 text[32768];
   struct writer w = writer_init(span_of(text, sizeof text));
-  metrics_write(c->core, &w);
+  sys_metrics(c->core, &w);
   ASSERT(w.err == ERR_OK);
   json_key(c->out, "data");
   json_open(c->out, '{');

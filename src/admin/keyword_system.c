@@ -135,12 +135,28 @@ static void on_log_type(struct parser *p, void *field) {
   }
 }
 
+// May be repeated: each names a user who may command the broker over MQTT.
+static void on_console_user(struct parser *p, void *field) {
+  struct config *c = p->config;
+  struct bytes v = value_of(p);
+  (void)field;
+  if (v.len == 0 || v.len > CONFIG_CONSOLE_NAME_MAX ||
+      c->console_user_count == CONFIG_CONSOLE_USERS_MAX) {
+    problem(p, CONFIG_ERROR,
+            "console_user wants one user name of at most %u bytes, at most %u times",
+            CONFIG_CONSOLE_NAME_MAX, CONFIG_CONSOLE_USERS_MAX);
+    return;
+  }
+  c->console_user[c->console_user_count++] = v;
+}
+
 #define NO_PROCESS "urMQTT is no process of an operating system"
 #define ON_CONSOLE "urMQTT logs to its console"
 
 const struct keyword keywords_system[] = {
     {"network", .take = on_network},
     {"include_dir", .take = on_include},
+    {"console_user", .take = on_console_user},
     {"log_dest", BY(SCOPE_GLOBAL, struct config, log_topic, on_log_dest),
      MAPPED("the console always shows the log; topic publishes it too, the others are left out")},
     {"log_type", BY(SCOPE_GLOBAL, struct config, log_types, on_log_type)},

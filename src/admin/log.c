@@ -26,7 +26,37 @@ static struct {
   } line[RING];
 } ring;
 
+#define KEPT 256u
+static struct {
+  u64 count;  // lines so far
+  struct {
+    u64 unix_s;
+    u16 len;
+    u8 text[TEXT_MAX];
+  } line[KEPT];
+} kept;
+
+void log_keep(struct bytes text) {
+  u32 at = (u32)(kept.count++ % KEPT);
+  kept.line[at].unix_s = plat_wall().unix_ns / SEC_NS;
+  kept.line[at].len = (u16)MIN(text.len, (usize)TEXT_MAX);
+  memcpy(kept.line[at].text, text.ptr, kept.line[at].len);
+}
+
+bool log_entry(u64 *number, struct log_entry *out) {
+  u64 oldest = kept.count > KEPT ? kept.count - KEPT : 0;
+  *number = MAX(*number, oldest);
+  if (*number >= kept.count) {
+    return false;
+  }
+  u32 at = (u32)(*number % KEPT);
+  *out = (struct log_entry){.unix_s = kept.line[at].unix_s,
+                            .text = bytes_of(kept.line[at].text, kept.line[at].len)};
+  return true;
+}
+
 void log_line(u32 type, struct bytes text) {
+  log_keep(text);
   if (!ring.on || (ring.types >> type & 1) == 0) {
     return;
   }

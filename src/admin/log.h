@@ -10,5 +10,14 @@
 void log_configure(const struct config *c, struct core *core);
 // One line without its end; type of enum config_log. May be called from anywhere.
 void log_line(u32 type, struct bytes text);
+// The last lines of the console, whatever their type, by number from 0 on.
+struct log_entry {
+  u64 unix_s;
+  struct bytes text;  // borrowed until the next line
+};
+void log_keep(struct bytes text);
+// The line *number, or the oldest that is still there: *number is then its. False: there is none
+// yet.
+bool log_entry(u64 *number, struct log_entry *out);
 // A stage of the loop.
 bool log_stage(struct core *core, void *unused);

@@ -7,6 +7,7 @@
 // I2  A connection is ended only when the new configuration would not let it in.
 #include "admin/reload.h"
 
+#include "admin/control.h"
 #include "admin/log.h"
 #include "admin/serve.h"
 #include "admin/sys.h"
@@ -130,6 +131,7 @@ bool reload(struct core *core) {
   unmake(&made, c->listener_count);
   serve_relimit(core, c);
   log_configure(c, core);
+  control_configure(core, c);
   say_what_stays(c, old);
   serve_candidate_take();
   u32 ended = server_recheck(core->server);

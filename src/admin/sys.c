@@ -281,6 +281,19 @@ static void publish_all(struct core *core) {
   publish_expiry(core);
 }
 
+void sys_metrics(struct core *core, struct writer *w) {
+  const void *const sources[SOURCE_COUNT] = {broker_stats(core->broker), server_stats(core->server),
+                                             net_stats(core->net), &sys.own};
+  collect(core);
+  for (u32 k = 0; k < ARRAY_COUNT(items); k++) {
+    write_str(w, "urmqtt_");
+    for (const char *p = items[k].name; *p != 0; p++) {
+      write_u8(w, *p == '/' || *p == ' ' ? '_' : (u8)*p);
+    }
+    fmt(w, " %llu\n", (unsigned long long)read_item(&items[k], sources));
+  }
+}
+
 // At the next multiple of the interval, by the wall clock, as mosquitto 2.1.
 static void arm(struct core *core) {
   u64 next = sys.hour_ns;

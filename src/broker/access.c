@@ -128,11 +128,12 @@ bool broker_set_control(struct broker *b, struct bytes topic, broker_control *ta
   return false;
 }
 
-bool access_control(struct broker *b, struct bytes topic, struct bytes payload, u64 now_ns) {
+bool access_control(struct broker *b, struct bytes topic, const struct access_who *who,
+                    struct bytes payload, u64 now_ns) {
   for (u32 i = 0; i < CONTROL_TOPICS; i++) {
     const struct control_topic *c = &b->control_topic[i];
     if (c->take != NULL && bytes_equal(c->topic, topic)) {
-      c->take(c->ctx, payload, now_ns);
+      c->take(c->ctx, who, payload, now_ns);
       return true;
     }
   }

@@ -162,7 +162,9 @@ u32 broker_kick_user(struct broker *b, bool has_username, struct bytes username,
 
 // Messages to a topic below $CONTROL/ are never routed; those to this one go to `take`. False: too
 // many. `topic` must live on.
-typedef void broker_control(void *ctx, struct bytes payload, u64 now_ns);
+// `who` publishes; called from within his PUBLISH, so his session must not be ended here.
+typedef void broker_control(void *ctx, const struct access_who *who, struct bytes payload,
+                            u64 now_ns);
 bool broker_set_control(struct broker *b, struct bytes topic, broker_control *take, void *ctx);
 
 // Work in slices (retained replay): a stage of the loop. True when something was done.

@@ -84,7 +84,8 @@ static enum mqtt_reason route_publish(struct session *s, const struct mqtt_publi
     return s->version == MQTT_V5 ? MQTT_QUOTA_EXCEEDED : MQTT_NOT_AUTHORIZED;
   }
   if (bytes_starts_with(topic, BYTES_LIT("$CONTROL/"))) {
-    bool taken = access_control(b, topic, bytes_part(packet, p->payload), now_ns);
+    struct access_who by = session_who(s);
+    bool taken = access_control(b, topic, &by, bytes_part(packet, p->payload), now_ns);
     return taken ? MQTT_SUCCESS : MQTT_NO_MATCHING_SUBSCRIBERS;
   }
   struct access_who who = session_who(s);

@@ -438,7 +438,8 @@ bool access_allows(const struct session *s, enum access_kind kind, struct bytes 
 void access_begin(struct broker *b, const struct message *m);
 bool access_may_read(const struct session *s, const struct message *m);
 // A message to $CONTROL/...: handed to whom it is for. False: to nobody.
-bool access_control(struct broker *b, struct bytes topic, struct bytes payload, u64 now_ns);
+bool access_control(struct broker *b, struct bytes topic, const struct access_who *who,
+                    struct bytes payload, u64 now_ns);
 // May a retained message still be shown: check_retain_source.
 bool access_origin_may_write(struct broker *b, const struct message *m);
 // The origin's bytes behind a message's data: how many, and written.

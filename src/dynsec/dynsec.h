@@ -40,7 +40,7 @@ bool dynsec_allows(const void *dynsec, const struct access_who *who, enum access
 bool dynsec_find(const void *dynsec, const struct access_who *who, struct password_hash *out);
 // One message to DYNSEC_TOPIC: works its commands off and publishes the answer to
 // DYNSEC_TOPIC/response. A handler for broker_set_control.
-void dynsec_control(void *dynsec, struct bytes payload, u64 now_ns);
+void dynsec_control(void *dynsec, const struct access_who *who, struct bytes payload, u64 now_ns);
 
 struct dynsec_stats {
   u32 clients, groups, roles;

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   if ((data[0] & 1) == 0) {
     (void)dynsec_load(d, bytes_of(copy, len - 1), &fault);
   } else {
-    dynsec_control(d, bytes_of(copy, len - 1), 1);
+    dynsec_control(d, NULL, bytes_of(copy, len - 1), 1);
   }
   free(copy);
   struct access_who who = {BYTES_LIT("u"), BYTES_LIT("c"), true};

@@ -144,7 +144,7 @@ static void files(void **state) {
 
 static bool command(const char *text) {
   static u8 answer[REPLY_MAX];
-  dynsec_control(d, bytes_str(text), 1);
+  dynsec_control(d, NULL, bytes_str(text), 1);
   memcpy(answer, d->reply, sizeof answer);
   answer[sizeof answer - 1] = 0;
   struct json j;
