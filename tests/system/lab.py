@@ -268,6 +268,11 @@ class Raw:
         self.buffer = self.buffer[i + n:]
         return first, body
 
+    def told(self, reason):
+        """True when what comes next is a DISCONNECT with this reason (perhaps with a text) and nothing else."""
+        first, body = self.receive()
+        return first == 0xe0 and body[0] == reason
+
     def silent(self, seconds=0.3):
         return not self.buffer and not select.select([self.s], [], [], seconds)[0]
 
