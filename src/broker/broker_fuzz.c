@@ -76,7 +76,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize size) {
   static struct world w;
   static struct client c[CLIENTS];
   struct broker_limits l;
-  broker_limits_default(&l, 256u << 10);
+  broker_limits_default(&l, 512u << 10);
   l.session_queued_max = 8;
   unit_now_ns = 0;
   world_limits(&w, &l);
