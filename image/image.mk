@@ -7,8 +7,10 @@ ISO_ID   := URMQTT_LIVE
 ISO_MARK := .disk/urmqtt-$(VERSION)
 GRUB_COMMON := part_gpt part_msdos iso9660 fat search search_fs_file search_label normal configfile echo \
                test true regexp sleep minicmd terminal all_video
-# GRUB's own drivers, for a CD that the firmware does not show: loaded when no volume was found, as they push it aside.
-GRUB_NATIVE := pata ahci ata scsi nativedisk
+# GRUB's own drivers, for a CD that the firmware does not show: loaded when no volume was found, as they push it aside. They lie
+# in the core image: nativedisk waits for ever for a disk that it was loaded from and that its drivers do not know.
+GRUB_NATIVE := pata ahci ata scsi
+GRUB_MEMDISK = -m $(IMG)/native.tar
 iso_epoch = $(SOURCE_DATE_EPOCH)
 
 # The place for the configuration, empty; build/tools/urmqtt-stamp finds it in the ISO and fills it.
@@ -18,10 +20,15 @@ $(IMG)/config.slot: $(B)/tools/urmqtt-stamp
 $(IMG)/early.cfg: image/image.mk
 	@mkdir -p $(@D)
 	@printf 'search --no-floppy --file --set=root /%s\nset prefix=($$root)/boot/grub\n' $(ISO_MARK) >$@
-$(IMG)/eltorito.img: $(IMG)/early.cfg
-	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -c $< $(GRUB_COMMON) multiboot2 biosdisk serial vbe vga nativedisk
-$(IMG)/BOOTX64.EFI: $(IMG)/early.cfg
-	grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -c $< $(GRUB_COMMON) multiboot2 chain efi_gop nativedisk
+$(IMG)/native.tar: image/image.mk
+	@mkdir -p $(@D)
+	@tar --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 --mode=0644 -C /usr/lib/grub -cf $@ \
+	  $(foreach p,i386-pc x86_64-efi,$(GRUB_NATIVE:%=$(p)/%.mod))
+$(IMG)/eltorito.img: $(IMG)/early.cfg $(IMG)/native.tar
+	grub-mkimage -O i386-pc-eltorito -o $@ -p /boot/grub -c $< $(GRUB_MEMDISK) $(GRUB_COMMON) multiboot2 biosdisk serial vbe vga \
+	  nativedisk memdisk tar
+$(IMG)/BOOTX64.EFI: $(IMG)/early.cfg $(IMG)/native.tar
+	grub-mkimage -O x86_64-efi -o $@ -p /boot/grub -c $< $(GRUB_MEMDISK) $(GRUB_COMMON) multiboot2 chain efi_gop nativedisk memdisk tar
 # GRUB's modules for aarch64 are in a package of that architecture: unpacked, not installed.
 $(IMG)/grub-arm64/moddep.lst: image/fetch-grub
 	@B=$(B) image/fetch-grub $(@D)
@@ -35,11 +42,10 @@ $(IMG)/efi.img: $(IMG)/BOOTX64.EFI $(IMG)/BOOTAA64.EFI
 	@mmd -i $@ ::/EFI ::/EFI/BOOT && mcopy -m -i $@ $^ ::/EFI/BOOT/
 
 $(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(B)/aarch64/Image $(IMG)/config.slot $(IMG)/eltorito.img $(IMG)/efi.img image/grub.cfg image/image.mk
-	@rm -rf $(IMG)/root && mkdir -p $(IMG)/root/boot/grub/{i386-pc,x86_64-efi} $(IMG)/root/.disk
+	@rm -rf $(IMG)/root && mkdir -p $(IMG)/root/boot/grub $(IMG)/root/.disk
 	@cp $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/root/boot/
 	@cp $(B)/aarch64/Image $(IMG)/root/boot/urmqtt.aarch64
 	@cp $(IMG)/eltorito.img image/grub.cfg $(IMG)/root/boot/grub/
-	@for p in i386-pc x86_64-efi; do cp $(GRUB_NATIVE:%=/usr/lib/grub/$$p/%.mod) $(IMG)/root/boot/grub/$$p/ || exit; done
 	@echo "urMQTT $(VERSION)" >$(IMG)/root/$(ISO_MARK)
 	@find $(IMG)/root -exec touch -hd @$(iso_epoch) {} +
 	@rm -f $@

@@ -59,7 +59,6 @@ USB = ["-device", "qemu-xhci", "-device", "usb-storage,drive=v"]
 # machine, our own medium, how the volume is attached
 WAYS = {
     "ide-cd": ("pc", "cd", lambda d: cd(d / "iso", IDE)),
-    "ide-cd, ours a disk": ("pc", "disk", lambda d: cd(d / "iso-lower", IDE)),
     "ahci-cd": ("q35", "cd", lambda d: cd(d / "iso-lower", AHCI)),
     "virtio-blk": ("q35", "disk", lambda d: disk(d / "fat", BLK)),
     "virtio-blk on pc": ("pc", "cd", lambda d: disk(d / "fat32", BLK)),
