@@ -44,6 +44,7 @@ include tests/wycheproof/kernel.mk
 include image/image.mk
 include tests/dev/dev.mk
 include tests/qemu/qemu.mk
+include tests/cross/cross.mk
 
 # --- Hosted: a Linux process (clang, release) --------------------------------------------------------------------
 HOSTED_OPT := -O2 -fPIE -fstack-protector-strong -fvisibility=hidden -march=x86-64-v2 -DURMQTT_VERSION='"$(VERSION)"'

@@ -31,7 +31,7 @@ $(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORIN
 	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
 	  $(BORINGSSL_INC) -fuse-ld=lld -Wl,--gc-sections -MF $@.d $< $(filter %.o %.a,$^) -o $@
 
-unit: $(test_bins) ## build and run every unit test under ASan and UBSan
+unit: $(test_bins) mem-aarch64 ## build and run every unit test under ASan and UBSan
 	@tests/run_units $(test_bins)
 fuzz-build: $(fuzz_bins) ## build every fuzz target
 # FUZZ_ROTATE: so many targets get FUZZ_SECONDS of new inputs each, in turn; 0 = all.

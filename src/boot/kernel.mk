@@ -93,7 +93,7 @@ aarch64: $(B)/aarch64/Image ## the kernel for aarch64: urmqtt.elf and Image (for
 $(B)/test/arch/x86_64/mem_renamed.o: src/arch/x86_64/mem.S
 	@mkdir -p $(@D)
 	@$(CLANG) '-DMEM_NAME(x)=our_##x' -MMD -MP -c $< -o $@
-$(B)/test/arch/x86_64/mem_test: src/arch/x86_64/mem_test.c $(B)/test/arch/x86_64/mem_renamed.o
+$(B)/test/arch/mem_test: src/arch/mem_test.c $(B)/test/arch/x86_64/mem_renamed.o
 	@mkdir -p $(@D)
 	@$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion -O1 -MF $@.d $(filter %.c %.o,$^) -lcmocka -o $@
 $(B)/bench/mem_bench: tests/bench/mem_bench.c $(B)/test/arch/x86_64/mem_renamed.o

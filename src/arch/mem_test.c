@@ -164,11 +164,13 @@ int main(void) {
       cmocka_unit_test(set),  cmocka_unit_test(compare),    cmocka_unit_test(page_ends),
   };
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
+#if defined(__x86_64__)
   if (__builtin_cpu_supports("avx2")) {
     our_mem_wide = 1;
     failed += cmocka_run_group_tests_name("with AVX2", tests, NULL, NULL);
   } else {
     printf("this processor has no AVX2: that half is not tested\n");
   }
+#endif
   return failed;
 }
