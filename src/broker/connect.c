@@ -74,7 +74,7 @@ static void apply_connect(struct session *s, const struct mqtt_connect *c,
   s->version = (u8)c->version;
   s->qos_max = id->qos_max;
   s->credential = id->credential;
-  s->mount = id->mount;
+  s->mount_index = mount_index(s->b, id->mount);
   s->bridge = c->bridge;
   alias_open(s, mqtt_has(&c->props, MQTT_P_TOPIC_ALIAS_MAXIMUM) ? c->props.topic_alias_maximum : 0);
   s->problem_info = c->props.request_problem != 0;
@@ -192,7 +192,7 @@ static struct session *session_for(struct broker *b, const struct mqtt_connect *
   *present = true;       // [MQTT-3.1.2-5] [MQTT-3.2.2-3]
   session_drop_will(s);  // [MQTT-3.1.3-9]
   s->expire_at_ns = NEVER_NS;
-  wheel_cancel(&b->core->wheel, s->timer);
+  session_disarm(s);
   return s;
 }
 

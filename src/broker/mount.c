@@ -19,7 +19,21 @@ struct bytes mount_in(struct broker *b, struct bytes mount, struct bytes topic) 
 
 // A message from elsewhere (of a subscription made by another listener) goes out whole.
 u32 mount_out(const struct session *s, const struct message *m) {
-  bool below = s->mount.len > 0 && m->topic_len > s->mount.len &&
-               bytes_starts_with(message_topic(m), s->mount);
-  return below ? (u32)s->mount.len : 0;
+  struct bytes mount = session_mount(s);
+  bool below =
+      mount.len > 0 && m->topic_len > mount.len && bytes_starts_with(message_topic(m), mount);
+  return below ? (u32)mount.len : 0;
+}
+
+u8 mount_index(struct broker *b, struct bytes mount) {
+  if (mount.len == 0) {
+    return 0;
+  }
+  u32 i = 1;
+  while (i < MOUNTS_MAX && b->mounts[i].len > 0 && !bytes_equal(b->mounts[i], mount)) {
+    i++;
+  }
+  ASSERT(i < MOUNTS_MAX);  // listeners keep theirs for the program's life
+  b->mounts[i] = mount;
+  return (u8)i;
 }

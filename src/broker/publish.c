@@ -148,7 +148,7 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   if (reason != MQTT_SUCCESS) {
     return reason;
   }
-  topic = mount_in(b, s->mount, topic);
+  topic = mount_in(b, session_mount(s), topic);
   if (topic.ptr == NULL) {
     return MQTT_TOPIC_NAME_INVALID;
   }

@@ -49,17 +49,20 @@ void names_put(struct broker *b, struct names *n) {
   *n = (struct names){.id_len = 0};
 }
 
+void session_disarm(struct session *s) {
+  if (s->timer != WHEEL_NONE) {
+    wheel_put(&s->b->core->wheel, s->timer);
+    s->timer = WHEEL_NONE;
+  }
+}
+
 // `names` becomes the session's when there is one.
 struct session *session_new(struct broker *b, const struct names *names) {
   struct session *s = pool_take(&b->sessions);
   if (s == NULL) {
     return NULL;
   }
-  s->timer = wheel_take(&b->core->wheel, TIMER_SESSION, s);
-  if (s->timer == WHEEL_NONE) {
-    pool_put(&b->sessions, s);
-    return NULL;
-  }
+  s->timer = WHEEL_NONE;
   s->names = *names;
   struct bytes id = names_id(names);
   s->b = b;
@@ -151,7 +154,7 @@ static void session_free(struct session *s) {
     link = &session_at(b, *link)->hash_next;
   }
   *link = s->hash_next;
-  wheel_put(&b->core->wheel, s->timer);
+  session_disarm(s);
   names_put(b, &s->names);
   pool_put(&b->sessions, s);
   b->stats.clients_total--;
@@ -163,13 +166,17 @@ void session_end(struct session *s, u64 now_ns) {
   session_free(s);
 }
 
+// The wheel has a timer for every session (limits.c); a connected one does not hold it.
 static void arm(struct session *s) {
+  struct wheel *w = &s->b->core->wheel;
   u64 at = MIN(s->expire_at_ns, s->will_at_ns);
   if (at == NEVER_NS) {
-    wheel_cancel(&s->b->core->wheel, s->timer);
-  } else {
-    wheel_arm(&s->b->core->wheel, s->timer, at);
+    session_disarm(s);
+    return;
   }
+  s->timer = s->timer == WHEEL_NONE ? wheel_take(w, TIMER_SESSION, s) : s->timer;
+  ASSERT(s->timer != WHEEL_NONE);
+  wheel_arm(w, s->timer, at);
 }
 
 // [MQTT-4.1.0-2]

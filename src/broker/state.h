@@ -18,6 +18,7 @@
 #define REPLAY_STEPS 256u       // nodes a replay looks at in one slice
 #define REPLAY_SLICES 16u       // slices a turn
 #define CONTROL_TOPICS 4u
+#define MOUNTS_MAX 18u  // none, and one a listener
 #define NS 1000000000ull
 #define NEVER_NS U64_MAX
 
@@ -210,7 +211,7 @@ struct session {
   u64 rate_messages_ns, rate_bytes_ns;  // publish.c: when what was taken will have been paid for
   u32 index;
   u32 hash_next;
-  u32 timer;
+  u32 timer;  // WHEEL_NONE while nothing is due
   u32 expiry_s;
   u32 connect_expiry_s;
   u32 will_delay_s;
@@ -239,7 +240,7 @@ struct session {
   u32 doom_next;      // of the sessions to be disconnected
   u32 dropped[BROKER_DROPPED_COUNT];
   u32 credential;
-  struct bytes mount;  // the listener's; empty = none
+  u8 mount_index;  // into broker.mounts
   u8 version;
   u8 qos_max;  // of the listener: publishes, will and granted subscriptions
   u8 route_qos;
@@ -304,12 +305,13 @@ struct broker {
   u64 access_hash;    // of the name being delivered
   u64 *access_cache;  // access.c
   u32 access_mask;
-  u32 stall_head, stall_tail;   // by stall_next
-  u32 doom_head;                // by doom_next
-  u8 mounted[U16_MAX];          // a topic behind its mount point
-  struct levels match_levels;   // of the name being routed
-  struct levels filter_levels;  // of a filter being added or replayed
-  struct levels name_levels;    // of a retained name
+  u32 stall_head, stall_tail;       // by stall_next
+  u32 doom_head;                    // by doom_next
+  struct bytes mounts[MOUNTS_MAX];  // [0] = none; borrowed from the listeners
+  u8 mounted[U16_MAX];              // a topic behind its mount point
+  struct levels match_levels;       // of the name being routed
+  struct levels filter_levels;      // of a filter being added or replayed
+  struct levels name_levels;        // of a retained name
 };
 
 static inline struct session *session_at(const struct broker *b, u32 i) {
@@ -420,6 +422,11 @@ bool retained_stage(struct broker *b, u64 now_ns);
 struct bytes mount_in(struct broker *b, struct bytes mount, struct bytes topic);
 // Bytes at the front of this message's topic that the client does not see.
 u32 mount_out(const struct session *s, const struct message *m);
+// The place of this mount point among those in use.
+u8 mount_index(struct broker *b, struct bytes mount);
+static inline struct bytes session_mount(const struct session *s) {
+  return s->b->mounts[s->mount_index];
+}
 void retained_check(const struct broker *b);
 
 // access.c
@@ -488,6 +495,7 @@ struct session *session_new(struct broker *b, const struct names *names CONSUMES
 // Copies; false without memory. Given back by names_put.
 bool names_set(struct broker *b, struct names *out, struct bytes id, struct bytes username);
 void names_put(struct broker *b, struct names *n);
+void session_disarm(struct session *s);
 void session_take_over(struct session *s, u64 now_ns);
 void session_drop_will(struct session *s);
 void session_end(struct session *s CONSUMES, u64 now_ns);

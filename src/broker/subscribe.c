@@ -22,11 +22,11 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
   struct bytes whole = filter;
   struct bytes group = bytes_of(NULL, 0);
   bool shared = topic_shared(whole, &group, &filter);
-  filter = mount_in(b, s->mount, filter);
+  filter = mount_in(b, session_mount(s), filter);
   if (filter.ptr == NULL) {
     return MQTT_TOPIC_FILTER_INVALID;
   }
-  whole = s->mount.len > 0 ? filter : whole;
+  whole = session_mount(s).len > 0 ? filter : whole;
   if (too_deep(filter)) {
     return MQTT_TOPIC_FILTER_INVALID;
   }
@@ -59,11 +59,11 @@ static u8 unsubscribe_one(struct session *s, struct bytes packet, const struct m
   struct bytes whole = filter;
   struct bytes group = bytes_of(NULL, 0);
   (void)topic_shared(whole, &group, &filter);
-  filter = mount_in(s->b, s->mount, filter);
+  filter = mount_in(s->b, session_mount(s), filter);
   if (filter.ptr == NULL) {
     return MQTT_NO_SUBSCRIPTION_EXISTED;
   }
-  whole = s->mount.len > 0 ? filter : whole;
+  whole = session_mount(s).len > 0 ? filter : whole;
   if (!access_allows(s, ACCESS_UNSUBSCRIBE, whole)) {
     return MQTT_NOT_AUTHORIZED;
   }

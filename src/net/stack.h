@@ -103,7 +103,7 @@ struct bucket {  // token bucket: `rate` events a second
   u32 left;
 };
 
-struct dns_query {  // one question under way (dns.c)
+struct dns_query {       // one question under way (dns.c)
   dns_handler *handler;  // NULL = free
   void *user;
   u64 next_ns;
@@ -140,9 +140,9 @@ struct net {
   struct bucket rst_bucket, icmp_bucket;
   // TCP
   struct pool conns, waits;
-  struct tcp_conn **hash;
-  struct time_wait **wait_hash;
-  u32 hash_mask;
+  u32 *hash;       // indices + 1 into conns, 0 = none
+  u32 *wait_hash;  // and into waits
+  u32 hash_mask, wait_mask;
   struct link touched, dead, wait_list;
   u32 syn_count, syn_max;
   u32 port_counter;

@@ -25,16 +25,21 @@ enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits 
   }
   struct span conns = take(carve, pool_bytes(sizeof(struct tcp_conn), l->tcp_conns));
   struct span waits = take(carve, pool_bytes(sizeof(struct time_wait), l->tcp_time_wait));
-  struct span hash = take(carve, buckets * sizeof(void *));
-  struct span wait_hash = take(carve, buckets * sizeof(void *));
+  u32 wait_buckets = 1024;
+  while (wait_buckets < l->tcp_time_wait) {
+    wait_buckets *= 2;
+  }
+  struct span hash = take(carve, buckets * sizeof(u32));
+  struct span wait_hash = take(carve, wait_buckets * sizeof(u32));
   if (conns.ptr == NULL || waits.ptr == NULL || hash.ptr == NULL || wait_hash.ptr == NULL) {
     return ERR_NO_MEMORY;
   }
   pool_init(&net->conns, "tcp connections", conns, sizeof(struct tcp_conn), l->tcp_conns);
   pool_init(&net->waits, "tcp time-wait", waits, sizeof(struct time_wait), l->tcp_time_wait);
-  net->hash = (struct tcp_conn **)(void *)hash.ptr;
-  net->wait_hash = (struct time_wait **)(void *)wait_hash.ptr;
+  net->hash = (u32 *)(void *)hash.ptr;
+  net->wait_hash = (u32 *)(void *)wait_hash.ptr;
   net->hash_mask = buckets - 1;
+  net->wait_mask = wait_buckets - 1;
   net->syn_max = MAX(l->tcp_conns / 4, 16u);
   list_init(&net->touched);
   list_init(&net->dead);
@@ -58,13 +63,20 @@ static u64 tuple_hash(const struct net *net, u32 local, u16 local_port, u32 remo
   return siphash(&net->core->hash_key, bytes_of(&t, sizeof t));
 }
 
+static struct tcp_conn *conn_at(const struct net *net, u32 link) {
+  return link == 0 ? NULL : pool_at(&net->conns, link - 1);
+}
+static struct time_wait *wait_at(const struct net *net, u32 link) {
+  return link == 0 ? NULL : pool_at(&net->waits, link - 1);
+}
+
 struct tcp_conn *tcp_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
                             u16 remote_port) {
   u64 h = tuple_hash(net, local, local_port, remote, remote_port);
-  struct tcp_conn *c = net->hash[h & net->hash_mask];
+  struct tcp_conn *c = conn_at(net, net->hash[h & net->hash_mask]);
   while (c != NULL && (c->remote_port != remote_port || c->remote != remote ||
                        c->local_port != local_port || c->local != local)) {
-    c = c->hash_next;
+    c = conn_at(net, c->hash_next);
   }
   return c;
 }
@@ -72,10 +84,10 @@ struct tcp_conn *tcp_lookup(struct net *net, u32 local, u16 local_port, u32 remo
 struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
                                   u16 remote_port) {
   u64 h = tuple_hash(net, local, local_port, remote, remote_port);
-  struct time_wait *w = net->wait_hash[h & net->hash_mask];
+  struct time_wait *w = wait_at(net, net->wait_hash[h & net->wait_mask]);
   while (w != NULL && (w->remote_port != remote_port || w->remote != remote ||
                        w->local_port != local_port || w->local != local)) {
-    w = w->hash_next;
+    w = wait_at(net, w->hash_next);
   }
   if (w != NULL && w->end_ns <= net->core->now_ns) {
     tcp_wait_free(net, w);
@@ -102,7 +114,7 @@ struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote,
   c->remote = remote;
   c->remote_port = remote_port;
   c->hash_next = net->hash[h & net->hash_mask];
-  net->hash[h & net->hash_mask] = c;
+  net->hash[h & net->hash_mask] = pool_index(&net->conns, c) + 1;
   // RFC 6528: a 4 µs clock plus a keyed hash of the addresses.
   u32 isn = (u32)(net->core->now_ns / 4000) + (u32)(h >> 32);
   c->snd_una = c->snd_nxt = c->snd_end = c->snd_max = c->recover = isn + 1;
@@ -118,10 +130,10 @@ struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote,
 
 static void unhash(struct net *net, struct tcp_conn *c) {
   u64 h = tuple_hash(net, c->local, c->local_port, c->remote, c->remote_port);
-  struct tcp_conn **at = &net->hash[h & net->hash_mask];
-  while (*at != c) {
-    ASSERT(*at != NULL);
-    at = &(*at)->hash_next;
+  u32 *at = &net->hash[h & net->hash_mask];
+  while (conn_at(net, *at) != c) {
+    ASSERT(*at != 0);
+    at = &conn_at(net, *at)->hash_next;
   }
   *at = c->hash_next;
 }
@@ -164,10 +176,10 @@ void tcp_die(struct net *net, struct tcp_conn *c, enum tcp_end why) {
 
 void tcp_wait_free(struct net *net, struct time_wait *w) {
   u64 h = tuple_hash(net, w->local, w->local_port, w->remote, w->remote_port);
-  struct time_wait **at = &net->wait_hash[h & net->hash_mask];
-  while (*at != w) {
-    ASSERT(*at != NULL);
-    at = &(*at)->hash_next;
+  u32 *at = &net->wait_hash[h & net->wait_mask];
+  while (wait_at(net, *at) != w) {
+    ASSERT(*at != 0);
+    at = &wait_at(net, *at)->hash_next;
   }
   *at = w->hash_next;
   list_remove(&w->link);
@@ -192,8 +204,8 @@ void tcp_to_time_wait(struct net *net, struct tcp_conn *c) {
   w->ts_recent = c->ts_recent;
   w->nic = c->nic;
   w->end_ns = net->core->now_ns + TIME_WAIT_NS;
-  w->hash_next = net->wait_hash[h & net->hash_mask];
-  net->wait_hash[h & net->hash_mask] = w;
+  w->hash_next = net->wait_hash[h & net->wait_mask];
+  net->wait_hash[h & net->wait_mask] = pool_index(&net->waits, w) + 1;
   list_init(&w->link);
   list_push(&net->wait_list, &w->link);
   tcp_free(net, c);

@@ -40,7 +40,6 @@ enum tcp_flag {
 #define TCP_MS 1000000ull
 
 struct tcp_conn {
-  struct tcp_conn *hash_next;
   const struct tcp_listener_ops *ops;  // NULL: the owner has left
   void *user;
   u32 remote, local;
@@ -76,16 +75,17 @@ struct tcp_conn {
   u16 dup_acks;
   u8 retries;
   u8 fast_dup;  // in fast recovery
-  bool ts_ok, sack_ok;
-  bool fin_queued, fin_sent;  // ours
-  bool fin_received;          // the peer's, in order
-  bool has_ooo_fin;
-  bool ack_now, ack_later;
-  bool room_wanted;  // the owner saw less than it wants: tell it when there is more
-  bool timing;
-  bool force;  // a timeout: send what the window takes, however little
-  bool told_readable;
+  bool ts_ok : 1, sack_ok : 1;
+  bool fin_queued : 1, fin_sent : 1;  // ours
+  bool fin_received : 1;              // the peer's, in order
+  bool has_ooo_fin : 1;
+  bool ack_now : 1, ack_later : 1;
+  bool room_wanted : 1;  // the owner saw less than it wants: tell it when there is more
+  bool timing : 1;
+  bool force : 1;  // a timeout: send what the window takes, however little
+  bool told_readable : 1;
   u32 timer;
+  u32 hash_next;    // index + 1
   u64 armed_ns;     // when the wheel will fire; U64_MAX = not armed
   u64 rtx_ns;       // retransmission, zero-window probe or SYN-ACK; U64_MAX = off
   u64 ack_ns;       // delayed acknowledgement
@@ -97,7 +97,7 @@ struct tcp_conn {
 static_assert(sizeof(struct tcp_conn) <= 384, "budget of an idle connection (DESIGN 3)");
 
 struct time_wait {
-  struct time_wait *hash_next;
+  u32 hash_next;     // index + 1
   struct link link;  // by age
   u32 remote, local, snd_nxt, rcv_nxt, ts_recent;
   u16 remote_port, local_port;

@@ -32,8 +32,6 @@ struct conn *conn_new(const struct server_listener *from, struct tcp_conn *tcp) 
   }
   list_init(&c->work);
   list_init(&c->out);
-  list_init(&c->all);
-  list_push(&s->all, &c->all);
   c->from = from;
   c->packet_max = U16_MAX;
   c->server = s;
@@ -168,7 +166,6 @@ void conn_free(struct conn *c) {
   }
   list_remove(&c->work);
   list_remove(&c->out);
-  list_remove(&c->all);
   if (bridge_is(c)) {
     bridge_gone(c);
   }

@@ -70,7 +70,6 @@ struct server_listener {
 struct conn {
   struct link work;  // input, handshake or blocked list
   struct link out;   // output list
-  struct link all;
   const struct server_listener *from;
   struct server *server;
   struct tcp_conn *tcp;
@@ -118,7 +117,7 @@ struct server {
   struct pool conns, records, heavies, names, record_buffers, fronts;
   struct extent packets;
   struct tls_cipher_cache *ciphers;
-  struct link input, output, blocked, handshakes, ending, all;
+  struct link input, output, blocked, handshakes, ending;
   struct server_listener listener[SERVER_LISTENERS_MAX];
   u32 listener_count;
   struct bridges *bridges;  // NULL = none

@@ -224,7 +224,7 @@ enum err server_init(struct core *core, struct carve *carve, const struct server
   }
   struct server *s = (struct server *)(void *)memory.ptr;
   *s = (struct server){.core = core, .limits = *limits, .log.types = 1u << SERVER_LOG_NOTICE};
-  struct link *heads[] = {&s->input, &s->output, &s->blocked, &s->handshakes, &s->ending, &s->all};
+  struct link *heads[] = {&s->input, &s->output, &s->blocked, &s->handshakes, &s->ending};
   for (u32 i = 0; i < ARRAY_COUNT(heads); i++) {
     list_init(heads[i]);
   }
@@ -317,8 +317,11 @@ bool conn_allowed(const struct conn *c) {
 u32 server_recheck(struct server *s) {
   u32 ended = 0;
   s->generation++;
-  for (struct link *l = s->all.next; l != &s->all; l = l->next) {
-    struct conn *c = CONTAINER_OF(l, struct conn, all);
+  for (u32 i = 0; i < s->conns.fresh; i++) {
+    struct conn *c = pool_at(&s->conns, i);
+    if (s->conns.state[i] == 0) {
+      continue;
+    }
     if (c->state != CONN_ENDING && !conn_allowed(c)) {
       server_log(s, c, "no longer allowed", bytes_of(NULL, 0));
       conn_end(c, MQTT_NOT_AUTHORIZED);
@@ -345,8 +348,11 @@ const struct server_stats *server_stats(const struct server *s) {
 bool server_drain(struct server *s) {
   if (!s->draining) {
     s->draining = true;
-    for (struct link *l = s->all.next; l != &s->all; l = l->next) {
-      struct conn *c = CONTAINER_OF(l, struct conn, all);
+    for (u32 i = 0; i < s->conns.fresh; i++) {
+      struct conn *c = pool_at(&s->conns, i);
+      if (s->conns.state[i] == 0) {
+        continue;
+      }
       bool elsewhere = c->from->config.server_reference.len > 0;
       conn_end(c, elsewhere ? MQTT_USE_ANOTHER_SERVER : MQTT_SERVER_SHUTTING_DOWN);
     }

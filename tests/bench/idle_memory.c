@@ -39,9 +39,9 @@ static u32 collect(struct addend out[POOLS]) {
   out[count++] = (struct addend){"timer", sizeof(struct timer), timers};
   out[count++] =
       (struct addend){"blocks (client id, long levels)", BLOCK_GRANULE + 1.0, b->blocks.taken};
-  // Of their tables: 8 bytes a bucket for tcp and its time-wait, 4 in the broker.
+  // Of their tables: 4 bytes a bucket.
   double sessions = pool_taken(&b->sessions);
-  double tcp = 16.0 * (n->hash_mask + 1) / n->conns.count;
+  double tcp = 4.0 * (n->hash_mask + 1 + n->wait_mask + 1) / n->conns.count;
   double broker = 4.0 * (b->session_table.mask + 1) / b->sessions.count +
                   4.0 * (b->sub_table.mask + 1) / b->subs.count +
                   4.0 * (b->node_table.mask + 1) / b->nodes.count;
