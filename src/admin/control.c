@@ -8,6 +8,7 @@
 #include "admin/control.h"
 
 #include "admin/control_inner.h"
+#include "admin/log.h"
 #include "admin/serve.h"
 #include "base/fmt.h"
 
@@ -115,6 +116,19 @@ static void run_command(struct control_call *c, const struct control_command *fo
   }
 }
 
+// Whoever follows the log does not fill it: his next question right behind the last adds no line.
+static bool is_getting_logs_again(struct bytes name, struct bytes line) {
+  u64 number = 0;
+  struct log_entry last = {.text = {NULL, 0}};
+  if (!bytes_equal(name, BYTES_LIT("getLogs"))) {
+    return false;
+  }
+  while (log_entry(&number, &last)) {
+    number++;
+  }
+  return bytes_equal(last.text, line);
+}
+
 static void audit(const struct waiting *from, struct bytes name) {
   char line[200];
   struct writer w = writer_init(span_of(line, sizeof line - 1));
@@ -123,7 +137,9 @@ static void audit(const struct waiting *from, struct bytes name) {
   write_str(&w, " by ");
   fmt_escaped(&w, bytes_of(from->user, MIN(from->user_len, 24u)));
   line[w.pos] = 0;
-  say("%s", line);
+  if (!is_getting_logs_again(name, bytes_of(line, w.pos))) {
+    say("%s", line);
+  }
 }
 
 static void run_all(struct core *core, const struct waiting *from, const struct json *j,

@@ -114,7 +114,10 @@ def test_the_broker(console, broker):
     assert any("ready: mqtts" in line["text"] for line in logs["lines"])
     assert any("getMetrics by client" in line["text"] for line in logs["lines"])
     more = console.ask("getLogs", since=logs["next"])["data"]
-    assert more["lines"][0]["number"] == logs["next"]
+    assert more == {"lines": [], "next": logs["next"]}  # whoever follows the log does not fill it
+    assert "error" in console.ask("kickClient", clientid="nobody")
+    more = console.ask("getLogs", since=logs["next"])["data"]
+    assert more["lines"][0]["number"] == logs["next"] and "kickClient" in more["lines"][0]["text"]
     assert "error" in console.ask("reload")  # nothing has changed
     broker.wait("console: reload by client")
 
