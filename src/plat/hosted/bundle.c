@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The --config folder as a ustar archive in memory, so that hosted and image read configuration by
-// the same code.
+// The --config folder, with all folders in it, as a ustar archive in memory, so that hosted and
+// image read configuration by the same code. What begins with a dot is passed over.
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +17,8 @@
 #define BLOCK 512u
 #define FILE_MAX (16u << 20)
 #define BUNDLE_MAX (64u << 20)
+#define FOLDERS_MAX 256u
+#define PATH_LEN 100u  // ustar's name, its end included
 
 #define FAILED ((usize)-1)
 
@@ -83,18 +85,40 @@ static usize add_file(u8 *tar, usize at, const char *dir, int dir_fd, const char
   return at + BLOCK + ALIGN_UP(got, (usize)BLOCK);
 }
 
-// The files of folder `name` of the bundle's folder ("" = that one itself), which `dir_fd` is.
-static usize add_folder(u8 *tar, usize at, const char *dir, int dir_fd, const char *name) {
+// The folders that are still to be looked into; the first is the bundle's own, "".
+struct folders {
+  char name[FOLDERS_MAX][PATH_LEN];
+  u32 count;
+};
+
+// One entry of a folder: a file is added, a folder remembered, anything else passed over.
+static usize add_entry(u8 *tar, usize at, const char *dir, int dir_fd, const char *path,
+                       struct folders *later) {
+  struct stat st;
+  if (fstatat(dir_fd, path, &st, 0) < 0 || !S_ISDIR(st.st_mode)) {
+    return add_file(tar, at, dir, dir_fd, path);
+  }
+  if (strlen(path) >= PATH_LEN || later->count == FOLDERS_MAX) {
+    errno = E2BIG;
+    return fail(dir, path);
+  }
+  strcpy(later->name[later->count++], path);
+  return at;
+}
+
+// The files of folder `name` of the bundle's folder, which `dir_fd` is.
+static usize add_folder(u8 *tar, usize at, const char *dir, int dir_fd, const char *name,
+                        struct folders *later) {
   struct dirent **entry;
   int n = scandirat(dir_fd, *name != 0 ? name : ".", &entry, NULL, alphasort);
   if (n < 0) {
     return fail(dir, name);
   }
   for (int i = 0; i < n; i++) {
-    char path[520];
+    char path[PATH_LEN + sizeof entry[i]->d_name];
     (void)snprintf(path, sizeof path, "%s%s%s", name, *name != 0 ? "/" : "", entry[i]->d_name);
     if (entry[i]->d_name[0] != '.' && at != FAILED) {
-      at = add_file(tar, at, dir, dir_fd, path);
+      at = add_entry(tar, at, dir, dir_fd, path, later);
     }
     free(entry[i]);
   }
@@ -102,23 +126,17 @@ static usize add_folder(u8 *tar, usize at, const char *dir, int dir_fd, const ch
   return at;
 }
 
-// The folders of the bundle's folder, one level of them.
-static usize add_folders(u8 *tar, usize at, const char *dir, int dir_fd) {
-  struct dirent **entry;
-  struct stat st;
-  int n = scandirat(dir_fd, ".", &entry, NULL, alphasort);
-  if (n < 0) {
-    return fail(dir, "");
-  }
-  for (int i = 0; i < n; i++) {
-    const char *name = entry[i]->d_name;
-    if (name[0] != '.' && at != FAILED && fstatat(dir_fd, name, &st, 0) == 0 &&
-        S_ISDIR(st.st_mode)) {
-      at = add_folder(tar, at, dir, dir_fd, name);
+// The files of the folder, then those of the folders in it, level by level.
+static usize add_folders(u8 *tar, const char *dir, int dir_fd) {
+  struct folders *f = calloc(1, sizeof *f);
+  usize at = f != NULL ? 0 : fail(dir, "");
+  if (f != NULL) {
+    f->count = 1;
+    for (u32 i = 0; i < f->count && at != FAILED; i++) {
+      at = add_folder(tar, at, dir, dir_fd, f->name[i], f);
     }
-    free(entry[i]);
   }
-  free(entry);
+  free(f);
   return at;
 }
 
@@ -130,8 +148,7 @@ struct bytes bundle_try(const char *dir) {
   }
   u8 *tar = mmap(NULL, BUNDLE_MAX, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  usize at = tar == MAP_FAILED ? fail(dir, "") : add_folder(tar, 0, dir, dir_fd, "");
-  at = at == FAILED ? FAILED : add_folders(tar, at, dir, dir_fd);
+  usize at = tar == MAP_FAILED ? fail(dir, "") : add_folders(tar, dir, dir_fd);
   close(dir_fd);
   if (at == FAILED) {
     if (tar != MAP_FAILED) {
