@@ -124,6 +124,28 @@ def test_network_cards(bundle, nic):
     serve(kernel=IMAGE, modules=[bundle[0]], nic=nic, extra_first=bridge)
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="a TAP device wants root")
+@pytest.mark.matrix
+@pytest.mark.parametrize("gic", ["2", "3"])
+def test_mix(tmp_path, gic):
+    """The mixed load of the x86_64 tests over TAP: none lost, duplicated or reordered."""
+    for f in ("ca.crt", "server.crt", "server.key"):
+        shutil.copy(os.path.join(PKI, f), tmp_path)
+    (tmp_path / "urmqtt.conf").write_text("listener 8883\ncafile ca.crt\ncertfile server.crt\nkeyfile server.key\n"
+                                          "require_certificate true\nuse_identity_as_username true\n"
+                                          "network 10.88.0.2/24\n")
+    tar = str(tmp_path / "c.tar")
+    subprocess.run(["tar", "--format=ustar", "-C", str(tmp_path), "-cf", tar, "urmqtt.conf", "ca.crt", "server.crt",
+                    "server.key"], check=True)
+    with Machine(arch="aarch64", kernel=IMAGE, modules=[tar], tap="10.88.0.1/24", memory=512,
+                 machine=f"virt,gic-version={gic}") as m:
+        m.expect("network 0: 10.88.0.2/24", 60)
+        p = m.in_namespace([os.path.join(build_dir(), "bench/mqttmix"), "--host", "10.88.0.2", "--port", "8883", "--cert",
+                            f"{PKI}/client.crt", "--key", f"{PKI}/client.key", "--ca", f"{PKI}/ca.crt", "--clients", "50",
+                            "--messages", "2000", "--big", "3", "--seed", "7"], 200)
+        assert p.returncode == 0 and "every promise held" in p.stdout, p.stdout[-1500:] + p.stderr[-500:] + m.output()[-1500:]
+
+
 @pytest.mark.matrix
 def test_no_messages(bundle):
     """An interrupt controller without ITS: polled."""
