@@ -2,7 +2,7 @@
 # tests/unit_plat.c in the platform's place.
 test_bins := $(patsubst src/%.c,$(B)/test/%,$(unit_src))
 fuzz_bins := $(patsubst src/%.c,$(B)/fuzz/%,$(fuzz_src))
-FUZZ_OPT := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all -DURMQTT_VERSION='"$(VERSION)"'
+FUZZ_OPT := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all $(FUZZ_COV) -DURMQTT_VERSION='"$(VERSION)"'
 core_lib_src := $(filter-out src/main.c,$(core_src))
 
 $(B)/asan/libcore.a: $(patsubst src/%.c,$(B)/asan/%.o,$(core_lib_src)) $(B)/asan/arch/x86_64/switch.o
@@ -28,7 +28,7 @@ $(B)/test/%_test: src/%_test.c $(B)/test/unit_plat.o $(B)/asan/libcore.a $(BORIN
 	  $(filter %.o %.a,$^) -lcmocka -o $@
 $(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORINGSSL_ASAN_LIB)
 	@mkdir -p $(@D)
-	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(FUZZ_COV) \
 	  $(BORINGSSL_INC) -fuse-ld=lld -Wl,--gc-sections -MF $@.d $< $(filter %.o %.a,$^) -o $@
 
 unit: $(test_bins) mem-aarch64 ## build and run every unit test under ASan and UBSan
@@ -39,4 +39,8 @@ FUZZ_SECONDS ?= 10
 FUZZ_ROTATE ?= 4
 fuzz: $(fuzz_bins) ## replay every corpus, then FUZZ_SECONDS of new inputs for FUZZ_ROTATE targets (0: all)
 	@tests/run_fuzz $(FUZZ_SECONDS) $(FUZZ_ROTATE) $(fuzz_bins)
-.PHONY: unit fuzz-build fuzz
+fuzz-coverage: fuzz-build ## which lines of each source the fuzz targets' corpora reach
+	@mkdir -p $(B)/cov && ln -sfn ../third_party $(B)/cov/third_party
+	@$(MAKE) --no-print-directory B=$(B)/cov FUZZ_COV='-fprofile-instr-generate -fcoverage-mapping' fuzz-build >/dev/null
+	@tests/fuzz_coverage $(B) $(patsubst $(B)/%,$(B)/cov/%,$(fuzz_bins))
+.PHONY: unit fuzz-build fuzz fuzz-coverage

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sequences of frames from a hostile link: the input is a list of records {kind, length, bytes}.
-// Raw frames reach Ethernet, ARP, IPv4, ICMP, UDP and DHCP as they are; TCP records carry header
+// Raw frames reach Ethernet, ARP, IPv4, ICMP and UDP as they are; DHCP
+// answers carry the transaction that the stack asked in; TCP records carry header
 // fields relative to what the stack sent last, so that the fuzzer gets into established
 // connections without guessing 32-bit numbers. After each input everything must be released.
 #include "net/net_sim_test_support.h"
@@ -36,6 +37,14 @@ static const struct tcp_listener_ops ops = {
     .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
 
 static u32 stack_seq, stack_ack;  // of the last segment seen
+static u32 dhcp_xid;              // of the last request seen
+
+// A DHCP request's transaction, when the frame is one.
+static void note_dhcp(const u8 *f, u32 len) {
+  if (len >= 50 && load_be16(f + 12) == ETH_IP4 && f[23] == IP_UDP && load_be16(f + 36) == 67) {
+    dhcp_xid = load_be32(f + 46);
+  }
+}
 
 static void turn(u64 step_ns) {
   unit_now_ns += step_ns;
@@ -43,6 +52,7 @@ static void turn(u64 step_ns) {
   for (struct sim_packet p = sim_get(&sim.to_peer); p.data != NULL; p = sim_get(&sim.to_peer)) {
     struct segment s;
     const u8 *payload;
+    note_dhcp(p.data, p.len);
     if (sim_read(&p, &s, &payload)) {
       stack_seq = s.seq + s.len + ((s.flags & (TCPF_SYN | TCPF_FIN)) != 0 ? 1 : 0);
       stack_ack = s.ack;
@@ -91,9 +101,35 @@ static void mend(u8 *f, u32 len) {
   }
 }
 
+// An answer of the DHCP server to the last request: {last byte of the address, options}.
+static u32 dhcp_answer(u8 *f, const u8 *p, u32 len) {
+  u8 *body = f + 42;
+  memset(f, 0, 42 + 240);
+  store_be16(f + 12, ETH_IP4);
+  f[22] = 64;
+  f[23] = IP_UDP;
+  store_be32(f + 26, 0x0a000001);
+  store_be32(f + 30, U32_MAX);
+  store_be16(f + 34, 67);
+  store_be16(f + 36, 68);
+  body[0] = 2;
+  body[1] = 1;
+  body[2] = 6;
+  store_be32(body + 4, dhcp_xid);
+  store_be32(body + 16, 0x0a000000 | p[0]);
+  memcpy(body + 28, sim_mac, 6);
+  store_be32(body + 236, 0x63825363);
+  memcpy(body + 240, p + 1, MIN(len - 1, 1000u));
+  u32 all = 42 + 240 + MIN(len - 1, 1000u);
+  mend(f, all);
+  return all;
+}
+
 static void record(u8 kind, const u8 *p, u32 len) {
   static u8 frame[SIM_FRAME];
-  if (kind < 64 || len < 6) {
+  if (kind >= 56 && kind < 64 && len > 0) {
+    sim_put(&sim.to_stack, frame, dhcp_answer(frame, p, len), 0);
+  } else if (kind < 64 || len < 6) {
     memcpy(frame, p, len);
     if (kind < 48) {
       mend(frame, len);
@@ -130,6 +166,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize size) {
   sim_static_address();
   memset(conns, 0, sizeof conns);
   stack_seq = stack_ack = 1;
+  dhcp_xid = 0;
   if (size > 0 && (data[0] & 1) != 0) {
     struct net_if_config config = {.dhcp = true};
     SIM_CHECK(net_configure(sim.net, 0, &config) == ERR_OK);

@@ -262,7 +262,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   test_start();
   test_random_state = TEST_RANDOM_SEED;
   if (contexts[0] == NULL) {
-    contexts[0] = test_context((struct test_server){0});
+    contexts[0] = test_context((struct test_server){.crl = "revoked.crl"});
     contexts[1] = test_context((struct test_server){.open = true, .alpn = true});
     p.c.cache = tls_cipher_cache_init(span_of(memory, sizeof memory), 8);
   }

@@ -117,7 +117,7 @@ void proof_matches(void) {
   __CPROVER_assume(filter_legal(filter) && name_legal(name));
   bool want = should_match(filter, name);
 #ifdef NEGATIVE
-  want = want && !(filter.len == 4 && filter.ptr[2] == '/' && filter.ptr[3] == '#');
+  want = want && !(filter.len == 3 && filter.ptr[1] == '/' && filter.ptr[2] == '#');
 #endif
   PROVE(topic_matches(filter, name) == want);
 }

@@ -9,5 +9,5 @@ test-tls: $(B)/test/tls_server ## src/tls with openssl s_client and gnutls-cli a
 # The fuzz targets of src/tls run through the library: theirs has the fuzzer's counters too.
 $(B)/fuzz/tls/%_fuzz: src/tls/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORINGSSL_FUZZ_LIB)
 	@mkdir -p $(@D)
-	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all \
+	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(FUZZ_COV) \
 	  $(BORINGSSL_INC) -fuse-ld=lld -Wl,--gc-sections -MF $@.d $< $(filter %.o %.a,$^) -o $@
