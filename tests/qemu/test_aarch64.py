@@ -192,6 +192,38 @@ def test_power_key(bundle):
         assert m.wait_end(30)
 
 
+VOLUMES = {"virtio-blk": ["-device", "virtio-blk-pci,drive=v"],
+           "virtio-scsi": ["-device", "virtio-scsi-pci", "-device", "scsi-hd,drive=v"],
+           "virtio-scsi CD": ["-device", "virtio-scsi-pci", "-device", "scsi-cd,drive=v"]}
+
+
+@pytest.mark.matrix
+@pytest.mark.parametrize("firmware", ["bios", "uefi"])
+@pytest.mark.parametrize("way", sorted(VOLUMES))
+def test_volume(tmp_path, way, firmware):
+    """A configuration volume, read by our own drivers with interrupts by ITS."""
+    files = tmp_path / "files"
+    files.mkdir()
+    (files / "urmqtt.conf").write_text("listener 1890\nallow_anonymous true\n")
+    image = tmp_path / "volume"
+    subprocess.run(["xorriso", "-as", "mkisofs", "-r", "-V", "CIDATA", "-o", image, files], check=True,
+                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    port = free_port()
+    with Machine(arch="aarch64", kernel=IMAGE, firmware=firmware, forwards=[(port, 1890)],
+                 extra=["-drive", f"if=none,id=v,readonly=on,format=raw,file={image}", *VOLUMES[way]]) as m:
+        m.expect(READY, 60)
+        subprocess.run(["mosquitto_pub", "-h", "127.0.0.1", "-p", str(port), "-q", "1", "-t", "a", "-m", "b"], check=True,
+                       timeout=20)
+
+
+@pytest.mark.matrix
+def test_restarts_after_a_crash():
+    with Machine(arch="aarch64", kernel=IMAGE, append="selftest selftest-assert") as m:
+        m.expect("restarts in 60 seconds", 60)
+        took = m.wait_end(80)  # -no-reboot: PSCI's reset ends QEMU
+        assert took > 58
+
+
 @pytest.mark.matrix
 def test_little_and_much_memory(bundle):
     serve(kernel=IMAGE, modules=[bundle[0]], memory=64)
