@@ -34,6 +34,19 @@ static void on_status(struct core *core) {
       (unsigned long long)s->handshakes_failed, (unsigned long long)s->refused);
 }
 
+// Objects taken now, the most there ever were, and how many there are: whether memory comes back.
+static void on_pools(struct core *core) {
+  const struct pool *p;
+  for (u32 i = 0; (p = pool_listed(i)) != NULL; i++) {
+    say("  pool %s: %u, at most %u of %u", p->name, pool_taken(p), p->count - p->free_low,
+        p->count);
+  }
+  say("  timers armed: %u of %u", core->wheel.armed_count, core->wheel.count);
+  say("  bytes of messages: %llu, of the TLS heap: %llu",
+      (unsigned long long)broker_stats(core->broker)->message_bytes_stored,
+      (unsigned long long)tls_heap_used());
+}
+
 static void on_reload(struct core *core) {
   (void)reload(core);
 }
@@ -50,6 +63,7 @@ static const struct {
 } commands[] = {
     {"help", on_help, "this list"},
     {"status", on_status, "figures of this moment"},
+    {"pools", on_pools, "how much of each pool is taken"},
     {"reload", on_reload, "read the configuration again; nothing changes when it has errors"},
     {"quit", on_quit, "tell every client and stop"},
     {"poweroff", on_quit, "the same"},

@@ -26,6 +26,20 @@ static u32 draw(u32 below) {
   return (u32)(seed >> 33) % below;
 }
 
+static void pool_is_listed_once(void **state) {
+  (void)state;
+  static struct pool p;
+  static u64 memory[64];
+  u32 times = 0;
+  for (u32 k = 0; k < 2; k++) {
+    pool_init(&p, "listed", span_of(memory, sizeof memory), 16, 4);
+  }
+  for (u32 i = 0; pool_listed(i) != NULL; i++) {
+    times += pool_listed(i) == &p ? 1 : 0;
+  }
+  assert_int_equal(times, 1);
+}
+
 static void pool_hands_out_each_once(void **state) {
   (void)state;
   struct pool p;
@@ -211,9 +225,13 @@ static void carve_divides(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(pool_hands_out_each_once),    cmocka_unit_test(pool_notices_abuse),
-      cmocka_unit_test(wheel_fires_like_a_list),     cmocka_unit_test(fibers_interleave),
-      cmocka_unit_test(loop_sleeps_to_the_deadline), cmocka_unit_test(carve_divides),
+      cmocka_unit_test(pool_hands_out_each_once),
+      cmocka_unit_test(pool_is_listed_once),
+      cmocka_unit_test(pool_notices_abuse),
+      cmocka_unit_test(wheel_fires_like_a_list),
+      cmocka_unit_test(fibers_interleave),
+      cmocka_unit_test(loop_sleeps_to_the_deadline),
+      cmocka_unit_test(carve_divides),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

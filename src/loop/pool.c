@@ -37,6 +37,23 @@ static void link_free(struct pool *p, u32 index) {
   p->free_count++;
 }
 
+static const struct pool *listed[POOL_LISTED_MAX];
+
+// A pool that is divided anew keeps its place; what comes when the list is full is not on it.
+static void list_pool(const struct pool *p) {
+  u32 i = 0;
+  while (i < POOL_LISTED_MAX && listed[i] != NULL && listed[i] != p) {
+    i++;
+  }
+  if (i < POOL_LISTED_MAX) {
+    listed[i] = p;
+  }
+}
+
+const struct pool *pool_listed(u32 i) {
+  return i < POOL_LISTED_MAX ? listed[i] : NULL;
+}
+
 void pool_init(struct pool *p, const char *name, struct span memory, u32 object_size, u32 count) {
   ASSERT(object_size > 0);
   ASSERT(count > 0);
@@ -54,6 +71,7 @@ void pool_init(struct pool *p, const char *name, struct span memory, u32 object_
   p->state = p->base + (usize)p->stride * count;
   memset(p->state, POOL_FREE, count);
   MEM_POISON(p->base, POOL_REDZONE != 0 ? (usize)p->stride * count : 0);
+  list_pool(p);
 }
 
 // Index of a free object, off its list; POOL_NONE when all are taken. Used ones come first (warm),

@@ -31,6 +31,10 @@ usize pool_bytes(u32 object_size, u32 count);
 // Divides `memory` (>= pool_bytes) among `count` objects. Memory stays the caller's property and is
 // never returned.
 void pool_init(struct pool *p, const char *name, struct span memory, u32 object_size, u32 count);
+// The pools that were ever divided, for diagnostics: 0, 1, ... until NULL. At most POOL_LISTED_MAX
+// are remembered; each must live as long as this is asked.
+#define POOL_LISTED_MAX 64u
+const struct pool *pool_listed(u32 i);
 // An object, zeroed; NULL when all are taken. OWNED.
 void *pool_take(struct pool *p);
 // The same without zeroing: for buffers that are about to be filled.

@@ -133,7 +133,7 @@ static void watch(struct mclient *c, bool write) {
 }
 
 void mc_fail(struct mclient *c, const char *why) {
-  if (mc.failures++ < 5) {
+  if (mc.failures++ < 5 && !mc.tolerant) {
     fprintf(stderr, "client %u: %s\n", c->number, why);
     ERR_print_errors_fp(stderr);
   }

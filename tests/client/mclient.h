@@ -32,6 +32,7 @@ struct mc_world {
   int source_count;
   bool resume;
   bool eager;          // answers leave at once, not when the program flushes
+  bool tolerant;       // failures are counted, nothing is said about them
   SSL_CTX *tls;          // NULL = plain
   SSL_SESSION *session;  // last ticket, for resumption
   X509 **fresh;          // by client number: a certificate of its own each; NULL = one for all
