@@ -15,7 +15,7 @@ LD       := ld.lld-19
 OBJCOPY  := llvm-objcopy-19
 VERSION  := 0.1.0
 
-CORE_DIRS := base loop net tls mqtt broker dynsec server store admin
+CORE_DIRS := base loop argon net tls mqtt broker dynsec server store admin
 core_src  := $(foreach d,$(CORE_DIRS),$(wildcard src/$(d)/*.c)) src/main.c
 unit_src  := $(filter %_test.c,$(wildcard src/*/*.c src/*/*/*.c))
 fuzz_src  := $(filter %_fuzz.c,$(wildcard src/*/*.c src/*/*/*.c))
@@ -57,13 +57,16 @@ $(B)/hosted/plat/hosted/%.o: src/plat/hosted/%.c
 $(B)/hosted/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(BORINGSSL_INC) $(HOSTED_OPT) -c $< -o $@
+$(B)/hosted/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(ARGON2_INC) $(HOSTED_OPT) -c $< -o $@
 $(B)/hosted/arch/%.o: src/arch/%.S
 	@mkdir -p $(@D)
 	$(CLANG) -Isrc -MMD -MP -g -c $< -o $@
 $(B)/hosted/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(HOSTED_OPT) -c $< -o $@
-$(B)/hosted/urmqtt: $(hosted_core_o) $(hosted_plat_o) $(BORINGSSL_X86_LIB)
+$(B)/hosted/urmqtt: $(hosted_core_o) $(hosted_plat_o) $(BORINGSSL_X86_LIB) $(ARGON2_X86_LIB)
 	$(CLANG) -pie -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
 
 # --- Hosted with AddressSanitizer and UBSan -----------------------------------------------------------------------
@@ -78,13 +81,16 @@ $(B)/asan/plat/hosted/%.o: src/plat/hosted/%.c
 $(B)/asan/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(BORINGSSL_INC) $(ASAN_OPT) -c $< -o $@
+$(B)/asan/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(ARGON2_INC) $(ASAN_OPT) -c $< -o $@
 $(B)/asan/arch/%.o: src/arch/%.S
 	@mkdir -p $(@D)
 	$(CLANG) -Isrc -MMD -MP -g -c $< -o $@
 $(B)/asan/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(ASAN_OPT) -c $< -o $@
-$(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB)
+$(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB) $(ARGON2_ASAN_LIB)
 	$(CLANG) -pie -fsanitize=address,undefined -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
 
 # --- gcc 12 as second opinion on everything hosted ----------------------------------------------------------------
@@ -95,6 +101,9 @@ $(B)/gcc/plat/hosted/%.o: src/plat/hosted/%.c
 $(B)/gcc/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(GCC) $(CORE) $(BORINGSSL_INC) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@
+$(B)/gcc/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
+	@mkdir -p $(@D)
+	$(GCC) $(CORE) $(ARGON2_INC) -O2 -fPIE -c $< -o $@
 $(B)/gcc/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(GCC) $(CORE) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@

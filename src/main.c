@@ -76,9 +76,10 @@ static void print_end(void) {
       (unsigned long long)b->publish_sent, (unsigned long long)b->publish_dropped,
       (unsigned long long)s->protocol_errors);
   if (s->logins_good + s->logins_bad + s->logins_refused > 0) {
-    say("logins: %llu good, %llu bad, %llu without a place, %llu ms of hashing",
+    say("logins: %llu good, %llu bad, %llu without a place, %llu ms of hashing, %llu us at once",
         (unsigned long long)s->logins_good, (unsigned long long)s->logins_bad,
-        (unsigned long long)s->logins_refused, (unsigned long long)s->login_ns / 1000000);
+        (unsigned long long)s->logins_refused, (unsigned long long)s->login_ns / 1000000,
+        (unsigned long long)s->login_longest_ns / 1000);
   }
 }
 
@@ -93,6 +94,9 @@ void urmqtt_main(void) {
   limits_from_memory(carve_left(&carve), &limits);
   if (config != NULL) {
     serve_limits(config, &limits);
+  }
+  if (enough) {
+    limits.server.argon_arena = serve_security_arena();
   }
   if (!enough || !start(&carve, &limits)) {
     plat_crash("E010", "This machine has too little memory for urMQTT: give it 64 MiB or more.");

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# How BoringSSL and SQLite are fetched, checked, configured and built. Nothing is vendored: third_party/fetch gets the
+# How BoringSSL, SQLite and argon2 are fetched, checked, configured and built. Nothing is vendored: third_party/fetch gets the
 # sources from the Debian archive and checks pinned digests. Another source tree (for example a newer BoringSSL) is
 # taken by BORINGSSL_SOURCE=DIR, which is then used as it is.
 BORINGSSL_X86_LIB   := $(B)/third_party/x86_64/libboringssl.a
@@ -9,15 +9,20 @@ BORINGSSL_ASAN_LIB  := $(B)/third_party/asan/libboringssl.a
 BORINGSSL_FUZZ_LIB  := $(B)/third_party/fuzz/libboringssl.a
 SQLITE_X86_LIB      := $(B)/third_party/x86_64/libsqlite.a
 SQLITE_ASAN_LIB     := $(B)/third_party/asan/libsqlite.a
+ARGON2_X86_LIB      := $(B)/third_party/x86_64/libargon2.a
+ARGON2_ARM_LIB      := $(B)/third_party/aarch64/libargon2.a
+ARGON2_ASAN_LIB     := $(B)/third_party/asan/libargon2.a
 # -idirafter: core code, compiled without a C library's headers, finds the few that BoringSSL's headers name in
 # third_party/include; a test, compiled with the C library, finds the library's own first.
 BORINGSSL_INC := -isystem $(B)/third_party/boringssl/src/include -idirafter third_party/include -D__TRUSTY__
 SQLITE_INC    := -isystem $(B)/third_party/sqlite-amalgamation -idirafter third_party/include
+ARGON2_INC    := -isystem $(B)/third_party/argon2/include -idirafter third_party/include
 TP_CACHE      := $(B)/cache
 BORINGSSL_SOURCE ?=
 
 BORINGSSL_STAMP := $(B)/third_party/boringssl/src/include/openssl/ssl.h
 SQLITE_STAMP    := $(B)/third_party/sqlite/src/vdbe.c
+ARGON2_STAMP    := $(B)/third_party/argon2/src/core.c
 sqlite_c        := $(B)/third_party/sqlite-amalgamation/sqlite3.c
 
 $(BORINGSSL_STAMP): third_party/fetch
@@ -30,13 +35,18 @@ $(SQLITE_STAMP): third_party/fetch
 	@third_party/fetch sqlite $(B)/third_party/sqlite $(TP_CACHE)
 	@touch $@
 
+$(ARGON2_STAMP): third_party/fetch
+	@mkdir -p $(B)/third_party
+	@third_party/fetch argon2 $(B)/third_party/argon2 $(TP_CACHE)
+	@touch $@
+
 # + hands the job server on, so that -j counts for the objects too.
 $(B)/third_party/%/libboringssl.a: $(BORINGSSL_STAMP) third_party/boringssl.mk third_party/secrets.cc
 	+@$(MAKE) --no-print-directory -f third_party/boringssl.mk B=$(B) TARGET=$* CLANG=$(CLANG) AR=$(AR)
 
-third-party: $(BORINGSSL_X86_LIB) $(BORINGSSL_ASAN_LIB) $(SQLITE_X86_LIB) $(SQLITE_ASAN_LIB) ## fetch, check and build BoringSSL and SQLite
+third-party: $(BORINGSSL_X86_LIB) $(BORINGSSL_ASAN_LIB) $(SQLITE_X86_LIB) $(SQLITE_ASAN_LIB) $(ARGON2_X86_LIB) $(ARGON2_ASAN_LIB) ## fetch, check and build BoringSSL, SQLite and argon2
 third-party-fuzz: $(BORINGSSL_FUZZ_LIB) ## BoringSSL with the fuzzers' counters
-third-party-aarch64: $(BORINGSSL_ARM_LIB) ## BoringSSL for aarch64 (needs libc6-dev-arm64-cross's headers)
+third-party-aarch64: $(BORINGSSL_ARM_LIB) $(ARGON2_ARM_LIB) ## BoringSSL and argon2 for aarch64 (needs libc6-dev-arm64-cross's headers)
 .PHONY: third-party third-party-fuzz third-party-aarch64
 
 # --- SQLite: the amalgamation is made from Debian's source tree by the project's own generator (tclsh), then built
@@ -68,3 +78,34 @@ $(B)/third_party/%/libsqlite.a: $(B)/third_party/%/sqlite3.o
 	@rm -f $@
 	@$(AR) rcs $@ $^
 	@echo "sqlite: $@"
+
+# --- argon2: the library's own files, one thread. opt.c fills blocks with SSE2, which every x86_64 has (a quarter faster
+# than ref.c); ref.c is portable. The two -D lead one call a block and the wiping through argon2_pause.c (docs/adr/0016).
+argon2_fill_x86_64 := opt
+argon2_fill_asan := opt
+argon2_fill_aarch64 := ref
+argon2_cc_x86_64 := --target=x86_64-unknown-none-elf -mno-red-zone -ffreestanding -fstack-protector-strong -nostdlibinc \
+  -isystem /usr/include/x86_64-linux-gnu -isystem /usr/include -U__linux__ $(if $(shell grep -s clang_prereq \
+  /usr/include/x86_64-linux-gnu/bits/floatn.h),-D_BITS_FLOATN_H -D__HAVE_FLOAT128=0 -D__HAVE_DISTINCT_FLOAT128=0 -D__HAVE_FLOAT64X=0)
+argon2_cc_aarch64 := --target=aarch64-unknown-none-elf -mbranch-protection=standard -ffreestanding -fstack-protector-strong \
+  -nostdlibinc -isystem /usr/aarch64-linux-gnu/include
+argon2_cc_asan := -fsanitize=address -fno-omit-frame-pointer
+ARGON2_COMMON := -std=gnu11 -O2 -fpie -fvisibility=hidden -ffunction-sections -fdata-sections -fno-unwind-tables \
+  -fno-asynchronous-unwind-tables -w -DARGON2_NO_THREADS -I$(B)/third_party/argon2/include -I$(B)/third_party/argon2/src
+define argon2_rules
+$$(B)/third_party/$(1)/argon2/%.o: $$(B)/third_party/argon2/src/%.c
+	@mkdir -p $$(@D)
+	@$$(CLANG) $$(argon2_cc_$(1)) $$(ARGON2_COMMON) $$(ARGON2_DEFINE) -c $$< -o $$@
+$$(B)/third_party/$(1)/argon2/pause.o: third_party/argon2_pause.c $$(ARGON2_STAMP)
+	@mkdir -p $$(@D)
+	@$$(CLANG) $$(argon2_cc_$(1)) $$(ARGON2_COMMON) -c $$< -o $$@
+$$(B)/third_party/$(1)/argon2/$$(argon2_fill_$(1)).o: ARGON2_DEFINE := -Dindex_alpha=argon_index_alpha
+$$(B)/third_party/$(1)/argon2/core.o: ARGON2_DEFINE := -Dexplicit_bzero=argon_wipe
+$$(B)/third_party/$(1)/libargon2.a: $$(patsubst %,$$(B)/third_party/$(1)/argon2/%.o,$$(argon2_fill_$(1)) argon2 core \
+                                      encoding blake2/blake2b pause) third_party/third_party.mk
+	@rm -f $$@
+	@$$(AR) rcs $$@ $$(filter %.o,$$^)
+	@echo "argon2: $$@"
+endef
+$(foreach t,x86_64 aarch64 asan,$(eval $(call argon2_rules,$(t))))
+$(patsubst %,$(B)/third_party/argon2/src/%.c,opt ref argon2 encoding blake2/blake2b): $(ARGON2_STAMP) ;

@@ -17,10 +17,27 @@ struct security {
   struct span dynsec_memory;
   u64 dynsec_file;  // hash of the file that was taken over; 0 = none
   struct span half[2];
-  u32 active;  // the half in force
+  struct span arena;   // for argon2id; empty = none
+  u64 arena_room_len;  // what the machine had when it was wanted
+  u32 active;          // the half in force
 };
 
 // --- in force
+
+// With an arena that does not fit the start goes on: security_load says what is wrong, and where.
+static void take_arena(struct security *s, struct carve *carve, const struct config *c) {
+  struct bytes file;
+  u32 line;
+  u64 len = c != NULL ? security_argon_kib(c, &file, &line) * 1024ull : 0;
+  s->arena_room_len = carve_left(carve);
+  if (len > 0 && len + SECURITY_REST_BYTES <= s->arena_room_len) {
+    s->arena = carve_take(carve, (usize)len, 64);
+  }
+}
+
+struct span security_arena(const struct security *s) {
+  return s->arena;
+}
 
 struct security *security_init(struct carve *carve, const struct config *c) {
   u64 need = c == NULL ? 0 : security_bytes(c);
@@ -38,6 +55,7 @@ struct security *security_init(struct carve *carve, const struct config *c) {
   }
   if (s != NULL) {
     (void)plat_random(span_of(&s->key, sizeof s->key));
+    take_arena(s, carve, c);
   }
   return s;
 }
@@ -88,6 +106,35 @@ static enum err load_dynsec(struct security *s, struct core *core, const struct 
   return ERR_OK;
 }
 
+// Whether the arena that was taken at start is large enough for every hash of this configuration.
+static enum err check_arena(const struct security *s, const struct core *core,
+                            const struct config *c, struct config_report *report) {
+  struct bytes file = bytes_of(NULL, 0);
+  u32 line = 0;
+  u32 kib = security_argon_kib(c, &file, &line);
+  if (kib <= s->arena.len / 1024) {
+    return ERR_OK;
+  }
+  char name[64];
+  char text[160];
+  struct writer w = writer_init(span_of(name, sizeof name - 1));
+  fmt_escaped(&w, file);
+  name[w.pos] = 0;
+  if (core->turns == 0 && s->arena.len == 0) {
+    (void)fmt_z(text, sizeof text,
+                "a hash of argon2id wants %u KiB of memory beside %llu MiB for the rest: this "
+                "machine has %llu MiB",
+                kib, SECURITY_REST_BYTES >> 20, (unsigned long long)s->arena_room_len >> 20);
+  } else {
+    (void)fmt_z(text, sizeof text,
+                "a hash of argon2id wants %u KiB of memory, and %llu KiB were set aside at start: "
+                "restart",
+                kib, (unsigned long long)s->arena.len >> 10);
+  }
+  complain(report, name, line, text);
+  return ERR_NO_MEMORY;
+}
+
 enum err security_load(struct security *s, struct core *core, const struct config *c,
                        struct config_report *report) {
   struct security_rules out;
@@ -102,6 +149,7 @@ enum err security_load(struct security *s, struct core *core, const struct confi
     complain(report, "urmqtt.conf", 0, text);
     return ERR_NO_MEMORY;
   }
+  TRY(check_arena(s, core, c, report));
   if (c->dynsec) {
     TRY(load_dynsec(s, core, c, report));
   }

@@ -243,6 +243,10 @@ bool serve_security_init(struct carve *carve, const struct config *c) {
   return security != NULL;
 }
 
+struct span serve_security_arena(void) {
+  return security_arena(security);
+}
+
 bool serve_security(struct core *core, const struct config *c) {
   static struct config_report report;
   report.count = report.error_count = 0;

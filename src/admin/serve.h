@@ -32,6 +32,8 @@ void serve_candidate_take(void);  // it is the one in use from now on
 void serve_limits(const struct config *c, struct limits *l);
 // Memory for rules and passwords (security_init); false: there is none.
 bool serve_security_init(struct carve *carve, const struct config *c);
+// The arena for argon2id (security_arena); after serve_security_init.
+struct span serve_security_arena(void);
 // Puts rules and passwords in force; every complaint is printed. False: it has errors, and what was
 // in force stays.
 bool serve_security(struct core *core, const struct config *c);

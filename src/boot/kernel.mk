@@ -18,6 +18,8 @@ K_LINK_x86_64    := -m elf_x86_64
 K_LINK_aarch64   := -m aarch64elf -z bti-report=error
 K_BORING_x86_64  := $(BORINGSSL_X86_LIB)
 K_BORING_aarch64 := $(BORINGSSL_ARM_LIB)
+K_ARGON_x86_64   := $(ARGON2_X86_LIB)
+K_ARGON_aarch64  := $(ARGON2_ARM_LIB)
 K_HARD := -fpie -fvisibility=hidden -fstack-protector-strong -ftrivial-auto-var-init=zero \
           -fzero-call-used-regs=used-gpr -fno-delete-null-pointer-checks -fno-strict-overflow \
           -fstrict-flex-arrays=3 -fsanitize=array-bounds,shift,integer-divide-by-zero,unreachable,null,return,bool,enum \
@@ -49,6 +51,9 @@ $$(B)/$(1)/%.S.o: src/%.S
 $$(B)/$(1)/tls/%.c.o: src/tls/%.c | $$(BORINGSSL_STAMP)
 	@mkdir -p $$(@D)
 	@$$(CLANG) $$(CORE) $$(BORINGSSL_INC) $$(k_flags_$(1)) $$(K_DEFS) $$(K_CFI) -c $$< -o $$@
+$$(B)/$(1)/argon/%.c.o: src/argon/%.c | $$(ARGON2_STAMP)
+	@mkdir -p $$(@D)
+	@$$(CLANG) $$(CORE) $$(ARGON2_INC) $$(k_flags_$(1)) $$(K_DEFS) $$(K_CFI) $$(K_REGS) -c $$< -o $$@
 $$(B)/$(1)/plat/metal/libc.c.o: src/plat/metal/libc.c
 	@mkdir -p $$(@D)
 	@$$(CLANG) $$(CORE) $$(k_flags_$(1)) $$(K_DEFS) $$(K_REGS) -c $$< -o $$@
@@ -68,7 +73,7 @@ $$(B)/$(1)/%.c.o: src/%.c
 $$(B)/$(1)/font.o: $$(B)/font.c
 	@mkdir -p $$(@D)
 	@$$(CLANG) $$(CORE) $$(k_flags_$(1)) $$(K_CFI) $$(K_REGS) -c $$< -o $$@
-$$(B)/$(1)/urmqtt.full.elf: $$(k_objects_$(1)) $$(K_BORING_$(1)) image/kernel-$(1).ld
+$$(B)/$(1)/urmqtt.full.elf: $$(k_objects_$(1)) $$(K_BORING_$(1)) $$(K_ARGON_$(1)) image/kernel-$(1).ld
 	@$$(LD) $$(K_LINK_$(1)) $$(K_LINK) -T image/kernel-$(1).ld -o $$@ $$(filter %.o %.a,$$^)
 # Without section headers: GRUB refuses any file with a relocation section, even an empty one. p_align 2 MiB: other
 # PVH loaders refuse less.

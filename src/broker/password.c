@@ -53,8 +53,10 @@ static const char *argon_costs(struct bytes text, struct password_hash *out) {
   if (v[2] > 16 || v[0] < 8 * v[2]) {
     return "argon2id with more than 16 lanes, or less than 8 KiB a lane";
   }
-  if (v[0] > PASSWORD_ARGON_KIB_MAX || v[1] > 64) {
-    return "argon2id that costs more than 46 MiB or 64 passes is not supported";
+  if (v[0] > PASSWORD_ARGON_KIB_MAX || v[1] > PASSWORD_ARGON_WORK_MAX / v[0]) {
+    return "argon2id of more than 47104 KiB, or whose KiB times passes are more than 524288, is "
+           "not "
+           "supported";
   }
   out->memory_kib = (u32)v[0];
   out->iterations = (u32)v[1];
@@ -118,6 +120,33 @@ void password_encode(const struct password_hash *h, struct writer *w) {
 }
 
 // --- the file
+
+// Between the dollar signs of one line.
+static u32 line_argon_kib(struct bytes line) {
+  struct password_hash h;
+  u32 most = 0;
+  while (line.len > 0) {
+    if (!bytes_equal_str(cut(&line, '$'), "argon2id") ||
+        !bytes_equal_str(cut(&line, '$'), "v=19")) {
+      continue;
+    }
+    struct bytes costs = bytes_sub(line, 0, bytes_find(line, '$'));
+    most = argon_costs(costs, &h) == NULL ? MAX(most, h.memory_kib) : most;
+  }
+  return most;
+}
+
+u32 password_argon_kib(struct bytes text, u32 *line) {
+  u32 most = 0;
+  *line = 0;
+  for (u32 number = 1; text.len > 0; number++) {
+    struct bytes one = cut(&text, '\n');
+    u32 kib = one.len > 0 && one.ptr[0] == '#' ? 0 : line_argon_kib(one);
+    *line = kib > most ? number : *line;
+    most = MAX(most, kib);
+  }
+  return most;
+}
 
 static bool is_space(u8 c) {
   return c == ' ' || (c >= 9 && c <= 13);
@@ -266,6 +295,7 @@ struct password_stats password_stats(const struct passwords *p) {
   for (u32 i = 0; i < p->count; i++) {
     const struct password_hash *h = &p->entry[i].hash;
     s.argon2 += h->kind == PASSWORD_ARGON2ID ? 1 : 0;
+    s.argon_kib_max = MAX(s.argon_kib_max, h->kind == PASSWORD_ARGON2ID ? h->memory_kib : 0u);
     s.iterations_max = MAX(s.iterations_max, h->kind == PASSWORD_PBKDF2 ? h->iterations : 0u);
   }
   return s;

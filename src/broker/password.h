@@ -18,6 +18,8 @@
 #define PASSWORD_HASH_LEN 64u
 #define PASSWORD_ITERATIONS_MAX 1000000u
 #define PASSWORD_ARGON_KIB_MAX 47104u  // mosquitto 2.1's 46 MiB: what the one arena holds
+#define PASSWORD_ARGON_WORK_MAX \
+  524288u  // KiB times passes: done within LOGIN_WAIT_NS by its budget
 
 enum password_kind { PASSWORD_SHA512, PASSWORD_PBKDF2, PASSWORD_ARGON2ID };
 struct password_hash {
@@ -44,6 +46,9 @@ struct password_complaint {
 };
 typedef void password_say(void *user, const struct password_complaint *c);
 
+// The most memory that an argon2id hash in this text wants, in KiB, and the line it stands in; 0:
+// there is none. Of a password_file or of a file that holds such hashes in quotes.
+u32 password_argon_kib(struct bytes text, u32 *line);
 // Bytes of memory that password_parse needs for this text.
 u64 password_bytes(struct bytes text);
 // Compiles `text` into `memory` (>= password_bytes, aligned to 16, the caller's), calls `say` for
@@ -57,5 +62,6 @@ bool password_find(const void *passwords, struct bytes username, struct password
 struct password_stats {
   u32 users, argon2;   // argon2: how many need the arena
   u32 iterations_max;  // of PBKDF2
+  u32 argon_kib_max;
 };
 struct password_stats password_stats(const struct passwords *p);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fuzzes the password file in memory of exact size: what is read is found again under its name; a
-// hash that was read and is written again is the same.
+// hash that was read and is written again is the same; no hash that was read wants more memory than
+// password_argon_kib says, which is what the arena is made for.
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +35,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   while (name < len && copy[name] != ':') {
     name++;
   }
+  u32 line = 0;
+  u32 kib = password_argon_kib(bytes_of(copy, len), &line);
+  check(kib <= PASSWORD_ARGON_KIB_MAX && (kib > 0) == (line > 0));
   if (p != NULL) {
+    check(password_stats(p).argon_kib_max <= kib);
     bool found = password_find(p, bytes_of(copy, name), &h);
     check(found || password_stats(p).users == 0 || h.hash_len > 0);
     check(h.salt_len <= PASSWORD_SALT_MAX && h.hash_len <= PASSWORD_HASH_LEN);

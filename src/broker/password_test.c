@@ -130,6 +130,10 @@ static void bad_lines(void **state) {
       {"a:$argon2id$v=19$t=1,p=1$" H64 "$" H64, 1},
       {"a:$argon2id$v=19$m=8,t=1,p=1,x=1$" H64 "$" H64, 1},
       {"a:$argon2id$v=19$m=8,t=1,p=1$" H64, 1},
+      {"a:$argon2id$v=19$m=47104,t=12,p=1$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$m=160,t=1,p=17$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$m=64,t=1,p=9$" H64 "$" H64, 1},
+      {"a:$argon2id$v=19$m=4294967304,t=1,p=1$" H64 "$" H64, 1},
   };
   (void)state;
   for (u32 i = 0; i < ARRAY_COUNT(bad); i++) {
@@ -160,6 +164,56 @@ static void cut_anywhere(void **state) {
   }
 }
 
+// The most that a text wants, and where; comments and what is no argon2id hash want nothing.
+static void arena(void **state) {
+#define A(m) "$argon2id$v=19$m=" m ",t=1,p=1$c2FsdHNhbHQ$" H64
+  static const struct {
+    const char *text;
+    u32 kib, line;
+  } wants[] = {
+      {"", 0, 0},
+      {"a:" PBK "\n# b:" A("64"), 0, 0},
+      {"a:" A("64") "\nb:" A("128") "\nc:" A("128") "\n", 128, 2},
+      {"a:" A("47104"), 47104, 1},
+      {"a:" A("47105"), 0, 0},  // refused when it is read
+      {"a:$argon2id$v=18$m=64,t=1,p=1$x$y", 0, 0},
+      {"{\"encoded_password\":\"" A("8") "\"},\n{\"x\":\"" PBK "\",\"y\":\"" A("9") "\"}", 9, 2}};
+  (void)state;
+  for (u32 i = 0; i < ARRAY_COUNT(wants); i++) {
+    u32 line = 7;
+    assert_int_equal(password_argon_kib(bytes_str(wants[i].text), &line), wants[i].kib);
+    assert_int_equal(line, wants[i].line);
+    for (usize n = 0; n < strlen(wants[i].text); n++) {  // cut anywhere, in a block of its size
+      u8 *copy = malloc(n + (n == 0));
+      memcpy(copy, wants[i].text, n);
+      assert_true(password_argon_kib(bytes_of(copy, n), &line) <= MAX(wants[i].kib, 4710u));
+      free(copy);
+    }
+  }
+}
+
+// A hash cut anywhere is refused, or is of the same costs and salt with fewer bytes of the tag -
+// which is another tag (RFC 9106 3.3: its length goes into it).
+static void argon_cut_anywhere(void **state) {
+  static const char text[] = ARG;
+  struct password_hash whole, h;
+  (void)state;
+  assert_null(password_decode(bytes_str(text), &whole));
+  u32 taken = 0;
+  for (usize n = 0; n < sizeof text - 1; n++) {
+    u8 *copy = malloc(n + (n == 0));
+    memcpy(copy, text, n);
+    if (password_decode(bytes_of(copy, n), &h) == NULL) {
+      taken++;
+      assert_true(n > sizeof text - 1 - strlen(H64));
+      assert_true(h.hash_len >= 16 && h.memory_kib == 47104 && h.salt_len == 64);
+      assert_true(h.hash_len < 64 || n >= sizeof text - 3);  // its padding alone is missing
+    }
+    free(copy);
+  }
+  assert_true(taken > 0 && taken < 60);
+}
+
 static void base64(void **state) {
   u8 in[70], text[100], out[70];
   u32 len = 0;
@@ -186,8 +240,10 @@ static void base64(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(kinds), cmocka_unit_test(stand_in),
-                                     cmocka_unit_test(bad_lines), cmocka_unit_test(cut_anywhere),
-                                     cmocka_unit_test(base64)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(kinds),     cmocka_unit_test(stand_in),
+      cmocka_unit_test(bad_lines), cmocka_unit_test(cut_anywhere),
+      cmocka_unit_test(arena),     cmocka_unit_test(argon_cut_anywhere),
+      cmocka_unit_test(base64)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -75,10 +75,7 @@ bool dynsec_find(const void *ctx, const struct access_who *who, struct password_
     *out = client->password;
   } else {  // costs what a check of the first client costs
     u32 i = d->first[CLIENT];
-    out->iterations = i != NONE && object_at(d, i)->has_password
-                          ? object_at(d, i)->password.iterations
-                          : out->iterations;
-    out->iterations = MAX(out->iterations, 1u);
+    *out = i != NONE && object_at(d, i)->has_password ? object_at(d, i)->password : *out;
     return false;
   }
   struct bytes id = object_text(client, CLIENTID);

@@ -122,6 +122,15 @@ static void logins(void **state) {
   who.username = BYTES_LIT("nobody");
   assert_false(dynsec_find(d, &who, &h));
   assert_int_equal(h.iterations, 101);
+  load(
+      "{\"clients\":[{\"username\":\"arg\",\"encoded_password\":"
+      "\"$argon2id$v=19$m=64,t=2,p=1$c29tZXNhbHQxMjM0$AAECAwQFBgcICQoLDA0ODw\"}]}");
+  for (u32 i = 0; i < 2; i++) {  // who is not there costs what the first client costs
+    who.username = i == 0 ? BYTES_LIT("arg") : BYTES_LIT("nobody");
+    assert_int_equal(dynsec_find(d, &who, &h), i == 0);
+    assert_int_equal(h.kind, PASSWORD_ARGON2ID);
+    assert_true(h.memory_kib == 64 && h.iterations == 2 && h.lanes == 1 && h.hash_len == 16);
+  }
 }
 
 static void files(void **state) {

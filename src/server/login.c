@@ -25,6 +25,9 @@ bool login_init(struct server *s, struct carve *carve) {
   if (memory.ptr == NULL || l->timer == WHEEL_NONE) {
     return false;
   }
+  if (s->limits.argon_arena.len > 0 && !login_argon_init(&l->argon, s->limits.argon_arena)) {
+    return false;
+  }
   pool_init(&l->pool, "logins", memory, sizeof(struct login), count);
   list_init(&l->active);
   for (u32 i = 0; i < LOGIN_FLOWS; i++) {
@@ -47,7 +50,9 @@ bool login_begin(struct conn *c, const struct password_hash *hash, bool known) {
   ASSERT(c->packet != NULL);
   u32 index = flow_of(c);
   struct login_flow *f = &l->flow[index];
-  struct login *n = f->count >= l->pool.count / 4 ? NULL : pool_take(&l->pool);
+  bool possible = hash->kind != PASSWORD_ARGON2ID || hash->memory_kib <= l->argon.arena.len / 1024;
+  bool room = f->count < l->pool.count / 4;
+  struct login *n = possible && room ? pool_take(&l->pool) : NULL;
   if (n == NULL) {
     c->server->stats.logins_refused++;
     return false;
@@ -78,6 +83,7 @@ static void put(struct logins *l, struct login *n) {
   if (l->current == n) {
     l->current = NULL;
     kdf_fini(&l->kdf);
+    login_argon_fini(&l->argon);
   }
   list_remove(&n->link);
   ASSERT(f->count > 0);
@@ -113,19 +119,26 @@ static bool begin_next(struct logins *l) {
   ASSERT(bad == MQTT_SUCCESS);  // as when it came
   struct bytes password = bytes_part(packet, m.password);
   struct bytes salt = bytes_of(n->hash.salt, n->hash.salt_len);
-  if (n->hash.kind == PASSWORD_PBKDF2) {
-    kdf_pbkdf2_begin(&l->kdf, password, salt, n->hash.iterations);
-  } else {
-    kdf_sha512(&l->kdf, password, salt);
+  switch ((enum password_kind)n->hash.kind) {
+  case PASSWORD_PBKDF2: kdf_pbkdf2_begin(&l->kdf, password, salt, n->hash.iterations); break;
+  case PASSWORD_ARGON2ID: login_argon_begin(&l->argon, &n->hash, password); break;
+  case PASSWORD_SHA512: kdf_sha512(&l->kdf, password, salt); break;
   }
   return true;
+}
+
+// A piece of the current login's hashing. True: it is done.
+static bool step(struct logins *l, u64 stop_ns) {
+  return l->current->hash.kind == PASSWORD_ARGON2ID ? login_argon_step(&l->argon, stop_ns)
+                                                    : kdf_step(&l->kdf, LOGIN_STEP);
 }
 
 static void decide(struct server *s) {
   struct logins *l = &s->logins;
   struct login *n = l->current;
   struct conn *c = n->conn;
-  bool same = kdf_equal(l->kdf.sum, n->hash.hash, KDF_LEN);
+  const u8 *sum = n->hash.kind == PASSWORD_ARGON2ID ? l->argon.sum : l->kdf.sum;
+  bool same = kdf_equal(sum, n->hash.hash, n->hash.hash_len);
   bool good = same && n->known;
   *(good ? &s->stats.logins_good : &s->stats.logins_bad) += 1;
   put(l, n);
@@ -147,13 +160,14 @@ bool login_stage(struct core *core, void *ctx) {
   u64 most =
       l->spent_ns >= LOGIN_BUDGET_NS ? 0 : MIN(LOGIN_SLICE_NS, LOGIN_BUDGET_NS - l->spent_ns);
   while (used < most && (l->current != NULL || begin_next(l))) {
-    if (kdf_step(&l->kdf, LOGIN_STEP)) {
+    if (step(l, start + most)) {
       decide(s);
     }
     used = plat_now_ns() - start;
   }
   l->spent_ns = MIN(l->spent_ns + used, LOGIN_DEBT_MAX_NS);
   s->stats.login_ns += used;
+  s->stats.login_longest_ns = MAX(s->stats.login_longest_ns, used);
   bool left = l->current != NULL || !list_empty(&l->active);
   if (left && l->spent_ns >= LOGIN_BUDGET_NS) {
     if (!l->timer_armed) {

@@ -12,9 +12,13 @@
 //     client sees differs.
 // I5  conn->login is non-NULL exactly in CONN_LOGIN; the login holds a copy of the hash, so that a
 //     reload may drop the tables.
+// I6  argon2id is hashed in the one arena of server_limits.argon_arena. A hash that wants more is
+//     refused at once; admin/security.c puts none such in force that it can see.
 #pragma once
+#include "argon/argon.h"
 #include "broker/password.h"
 #include "loop/carve.h"
+#include "loop/fiber.h"
 #include "server/server.h"
 #include "tls/kdf.h"
 
@@ -36,6 +40,14 @@ struct login {
   bool known;
   struct password_hash hash;
 };
+struct login_argon {         // login_argon.c
+  struct span arena, stack;  // empty: no such hash can be checked
+  struct fiber fiber;
+  struct argon_job job;
+  u64 stop_ns;  // of this slice
+  u32 blocks;
+  u8 sum[PASSWORD_HASH_LEN];
+};
 struct login_flow {  // the waiting logins of prefixes with one hash
   struct link active;
   struct link waiting;
@@ -47,6 +59,7 @@ struct logins {
   struct link active;     // flows with somebody waiting, the next one first
   struct login *current;  // being hashed; in no list
   struct kdf kdf;
+  struct login_argon argon;
   u64 window_ns, spent_ns;
   u32 timer;
   bool timer_armed;
@@ -59,5 +72,12 @@ bool login_init(struct server *s, struct carve *carve);
 bool login_begin(struct conn *c, const struct password_hash *hash, bool known);
 // The connection ends before its verdict.
 void login_cancel(struct conn *c);
+// Takes the arena (aligned to 64) for ever, and a stack. False: no memory.
+bool login_argon_init(struct login_argon *a, struct span arena);
+// Gives up what is under way. `h` and `password` stay until the first step.
+void login_argon_begin(struct login_argon *a, const struct password_hash *h, struct bytes password);
+// Hashes until about `stop_ns`. True: a->sum is the result.
+bool login_argon_step(struct login_argon *a, u64 stop_ns);
+void login_argon_fini(struct login_argon *a);
 // A stage of the loop, ctx is the server.
 bool login_stage(struct core *core, void *ctx);

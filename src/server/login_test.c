@@ -20,6 +20,7 @@ u64 plat_now_ns(void) {
 }
 
 static u32 iterations = 101;
+static u32 argon_kib;  // not 0: the hash is of argon2id
 static u32 asked;
 
 // One user, "u" with "secret".
@@ -27,6 +28,14 @@ static bool find(const void *ctx, const struct access_who *who, struct password_
   struct kdf k;
   (void)ctx;
   asked++;
+  if (argon_kib > 0) {  // `echo -n secret | argon2 somesalt12345678 -id -t 2 -k 1000 -p 3 -l 64`
+    const char *text =
+        "$argon2id$v=19$m=1000,t=2,p=3$c29tZXNhbHQxMjM0NTY3OA$MvVJbmNNbx7jDx61CWRuWpUV90APceUfewi+"
+        "qyXYtVraRFi6fI6PkR6tpg90ScUggYoS+Obq9JKWRpsnDz8CQQ";
+    ASSERT(password_decode(bytes_str(text), out) == NULL);
+    out->memory_kib = argon_kib;
+    return bytes_equal_str(who->username, "u");
+  }
   *out = (struct password_hash){
       .kind = PASSWORD_PBKDF2, .iterations = iterations, .salt_len = 4, .hash_len = KDF_LEN};
   memcpy(out->salt, "salt", 4);
@@ -70,6 +79,8 @@ static bool is_in(const struct tcp_conn *c) {
 
 static int set_up(void **state) {
   (void)state;
+  test_argon_kib = 1000;
+  argon_kib = 0;
   start_server(8u << 20);
   struct login_source source = {.find = find};
   server_set_logins(core.server, 0, &source);
@@ -171,6 +182,46 @@ static void budget_is_kept(void **state) {
   }
 }
 
+// The same of argon2id: blocks of 35 us are looked at by eights, in slices within the budget, on a
+// stack of its own; right and wrong passwords, $7$ before and behind.
+static void argon_in_slices(void **state) {
+  struct tcp_conn *c[6];
+  (void)state;
+  argon_kib = 1000;
+  for (u32 i = 0; i < 6; i++) {
+    c[i] = login_from((i + 1) << 8, MQTT_V5, i == 4 ? "nobody" : "u", i % 2 == 0 ? "secret" : "no");
+  }
+  unit_step_ns = 35000;
+  u64 start = unit_now_ns;
+  u64 spent = server_stats(core.server)->login_ns;
+  u32 busy = 0;
+  for (u32 i = 0; i < 20000 && !is_in(c[2]); i++) {
+    u64 before = server_stats(core.server)->login_ns;
+    turns(1);
+    u64 took = server_stats(core.server)->login_ns - before;
+    assert_true(took <= LOGIN_SLICE_NS + 70000);
+    busy += took > 0;
+  }
+  assert_true(is_in(c[0]) && is_in(c[2]) && !is_in(c[1]));
+  spent = server_stats(core.server)->login_ns - spent;
+  assert_true(busy > 100);  // 2 000 blocks, 8 between two looks
+  assert_true(spent * 10 <= unit_now_ns - start + LOGIN_WINDOW_NS);
+  unit_step_ns = 0;
+  argon_kib = 0;
+  struct tcp_conn *other = login_from(0x0e000001, MQTT_V5, "u", "secret");
+  for (u32 i = 0; i < 100; i++) {
+    unit_now_ns += LOGIN_WINDOW_NS;
+    turns(3);
+  }
+  assert_true(is_in(other));
+  argon_kib = 1000;
+  for (u32 i = 0; i < 6; i++) {
+    assert_int_equal(is_in(c[i]), i == 0 || i == 2);
+    drop_conn(c[i]);
+  }
+  drop_conn(other);
+}
+
 // A prefix holds at most a quarter of the 16 places; one login from elsewhere is second in turn.
 static void prefixes_take_turns(void **state) {
   struct tcp_conn *storm[10];
@@ -233,6 +284,38 @@ static void ended_while_waiting(void **state) {
   }
 }
 
+// A hash that wants more than the arena is refused at once, without a step outside.
+static void argon_too_large(void **state) {
+  (void)state;
+  argon_kib = 1001;
+  u64 refused = server_stats(core.server)->logins_refused;
+  struct tcp_conn *c = login_from(0, MQTT_V5, "u", "secret");
+  turns(3);
+  assert_true(c->closed);
+  assert_int_equal(c->out[3], MQTT_SERVER_BUSY);
+  assert_int_equal(server_stats(core.server)->logins_refused - refused, 1);
+  drop_conn(c);
+}
+
+// Given up in the middle of a block: the next login is hashed as if nothing had been.
+static void argon_given_up(void **state) {
+  (void)state;
+  argon_kib = 1000;
+  for (u32 when = 1; when < 60; when += 9) {
+    unit_step_ns = 35000;
+    struct tcp_conn *c = login_from(0x0d000001, MQTT_V5, "u", "secret");
+    turns(when);
+    assert_false(is_in(c));
+    drop_conn(c);
+    c = login_from(0x0d000002, MQTT_V5, "u", "secret");
+    for (u32 i = 0; i < 20000 && !is_in(c); i++) {
+      turns(1);
+    }
+    assert_true(is_in(c));
+    drop_conn(c);
+  }
+}
+
 // The set's passwords go away while a login is under way: it is not let in.
 static void reload_meanwhile(void **state) {
   (void)state;
@@ -257,6 +340,9 @@ int main(void) {
                                      T(wrong_unknown_missing_look_alike),
                                      T(anonymous_is_not_checked),
                                      T(budget_is_kept),
+                                     T(argon_in_slices),
+                                     T(argon_given_up),
+                                     T(argon_too_large),
                                      T(prefixes_take_turns),
                                      T(ended_while_waiting),
                                      T(reload_meanwhile)};

@@ -58,10 +58,11 @@ struct server_limits {
   u32 connections;
   u32 handshakes;  // arenas: handshakes under way at once
   u32 connect_timeout_ms;
-  u32 packet_size_max;  // a larger packet ends its connection (0x95)
-  u64 packet_bytes;     // ceiling for packets being assembled, all together
-  u32 accepted_max;     // mosquitto's global_max_connections; 0 = only the pool's limit
-  u32 fronts;           // connections of listeners with `websockets` or `proxy`
+  u32 packet_size_max;      // a larger packet ends its connection (0x95)
+  u64 packet_bytes;         // ceiling for packets being assembled, all together
+  u32 accepted_max;         // mosquitto's global_max_connections; 0 = only the pool's limit
+  struct span argon_arena;  // for checks of argon2id, aligned to 64, kept for ever; empty = none
+  u32 fronts;               // connections of listeners with `websockets` or `proxy`
 };
 // Registers its stages with the loop: net_init comes before, net_flush is registered after. Takes
 // core->net and core->broker, which must be there. ERR_NO_MEMORY.
@@ -113,6 +114,7 @@ struct server_stats {
   u64 protocol_errors, connects;  // connects: CONNECTs answered by success
   u64 logins_good, logins_bad, logins_refused;  // passwords; refused: no place to wait
   u64 login_ns;                                 // spent on hashing
+  u64 login_longest_ns;                         // of one slice of hashing
   u32 connections;
 };
 const struct server_stats *server_stats(const struct server *server);

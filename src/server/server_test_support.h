@@ -163,6 +163,8 @@ void txbuf_unref(struct net *net, struct txbuf *b) {
 // The one listener of the server under test: a test may change it before start_server.
 static struct listener_config test_listener = {.port = 1883, .allow_anonymous = true, .max_qos = 2};
 
+static u32 test_argon_kib;  // the arena for argon2id
+
 // A server with that listener; `memory` for the broker.
 static void start_server(u64 memory) {
   static bool once;
@@ -180,6 +182,9 @@ static void start_server(u64 memory) {
                             .packet_bytes = 4u << 20,
                             .fronts = 64};
   carve_init(&carve);
+  if (test_argon_kib > 0) {
+    s.argon_arena = carve_take(&carve, test_argon_kib * 1024ul, 64);
+  }
   broker_limits_default(&b, memory);
   b.packet_size_max = s.packet_size_max;
   core_init(&core, 0, timers, ARRAY_COUNT(timers));

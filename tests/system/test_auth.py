@@ -50,6 +50,61 @@ def test_password_file(start, conf):
     assert b.stop() == 0
 
 
+def argon2id(password, *costs):
+    """A hash as mosquitto_passwd of 2.1 writes it, by Debian's argon2 command."""
+    costs = costs or ("-k", "47104", "-t", "1", "-p", "1", "-l", "64")
+    return subprocess.run(["argon2", os.urandom(24).hex(), "-id", "-e", *costs], input=password, text=True, check=True,
+                          capture_output=True).stdout.strip()
+
+
+def test_argon2id(start, conf):
+    """Hashes of mosquitto 2.1's costs and of others; wrong passwords and unknown names; a client that is there is answered
+    while the hashing goes on."""
+    users = {"a": argon2id("secret"), "b": argon2id("x" * 100, "-k", "600", "-t", "3", "-p", "4", "-l", "32")}
+    passwords(f"{conf}/pw", {"old": "p"})
+    with open(f"{conf}/pw", "a") as f:
+        f.writelines(f"{user}:{encoded}\n" for user, encoded in users.items())
+    b = start(config=HERE + f"listener {PLAIN}\nallow_anonymous true\npassword_file pw\n")
+    there = lab.Raw().open("there")
+    wrong = subprocess.Popen(["mosquitto_pub", "-h", BROKER, "-t", "t", "-m", "x", "-u", "a", "-P", "Secret"],
+                             stderr=subprocess.DEVNULL)
+    pings = []
+    while wrong.poll() is None:
+        before = time.time()
+        there.send(b"\xc0\x00")
+        assert there.receive() == (0xd0, b"")
+        pings.append(time.time() - before)
+        time.sleep(0.01)
+    assert wrong.returncode == 5 and len(pings) > 20 and sorted(pings)[len(pings) // 2] < 0.05, (wrong.returncode, pings)
+    for user, password, code in (("a", "secret", 0), ("b", "x" * 100, 0), ("old", "p", 0), ("b", "x" * 99, 5),
+                                 ("old", "q", 5), ("nobody", "secret", 5)):
+        assert attempt(["-u", user, "-P", password]) == code, user
+    there.s.close()
+    assert b.stop() == 0
+
+
+def test_argon2id_wants_memory(start, conf):
+    """Too little for the arena: said with file, line and sizes, by --check too. After a start without one a reload says so."""
+    with open(f"{conf}/pw", "w") as f:
+        f.write(f"# by argon2\na:{argon2id('x', '-k', '8')}\nb:{argon2id('x')}\n")
+    with open(f"{conf}/urmqtt.conf", "w") as f:
+        f.write(HERE + f"listener {PLAIN}\npassword_file pw\n")
+    p = subprocess.run([f"{lab.BUILD}/asan/urmqtt", "--config", conf, "--memory", "64", "--check"], capture_output=True,
+                       text=True, timeout=60)
+    assert p.returncode != 0
+    assert "pw:3: error: a hash of argon2id wants 47104 KiB of memory beside 24 MiB" in p.stdout + p.stderr
+    hashes = open(f"{conf}/pw").read()
+    passwords(f"{conf}/pw", {"c": "p"})
+    b = start(config=HERE + f"listener {PLAIN}\npassword_file pw\n")
+    with open(f"{conf}/pw", "w") as f:
+        f.write(hashes)
+    b.type("reload")
+    b.wait("pw:3: error: a hash of argon2id wants 47104 KiB of memory, and 0 KiB were set aside at start: restart")
+    b.wait("nothing was changed")
+    assert attempt(["-u", "c", "-P", "p"]) == 0
+    assert b.stop() == 0
+
+
 def test_check_names_bad_lines(conf):
     """--check says file and line of every bad line and fails."""
     with open(f"{conf}/urmqtt.conf", "w") as f:

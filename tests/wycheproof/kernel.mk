@@ -6,7 +6,7 @@ $$(B)/$(1)/wycheproof/%.o: tests/wycheproof/%.c tests/wycheproof/vectors.h | $$(
 	@mkdir -p $$(@D)
 	@$$(CLANG) $$(CORE) $$(BORINGSSL_INC) -Itests/wycheproof $$(k_flags_$(1)) $$(K_DEFS) $$(K_CFI) -c $$< -o $$@
 $$(B)/$(1)/wycheproof.full.elf: $$(filter-out $$(B)/$(1)/main.c.o,$$(k_objects_$(1))) $$(B)/$(1)/wycheproof/vectors.o \
-  $$(B)/$(1)/wycheproof/metal.o $$(K_BORING_$(1)) image/kernel-$(1).ld
+  $$(B)/$(1)/wycheproof/metal.o $$(K_BORING_$(1)) $$(K_ARGON_$(1)) image/kernel-$(1).ld
 	@$$(LD) $$(K_LINK_$(1)) $$(K_LINK) -T image/kernel-$(1).ld -o $$@ $$(filter %.o %.a,$$^)
 endef
 $(foreach a,$(KERNELS),$(eval $(call wycheproof_kernel,$(a))))
