@@ -92,9 +92,7 @@ void urmqtt_main(void) {
   const struct config *config = serve_config(&carve);
   bool enough = serve_security_init(&carve, config);
   limits_from_memory(carve_left(&carve), &limits);
-  if (config != NULL) {
-    serve_limits(config, &limits);
-  }
+  serve_limits(config, &limits);
   if (enough) {
     limits.server.argon_arena = serve_security_arena();
   }

@@ -10,6 +10,7 @@
 #include "admin/control_inner.h"
 #include "admin/log.h"
 #include "admin/serve.h"
+#include "admin/trial.h"
 #include "base/fmt.h"
 
 #define NODES_MAX 512u
@@ -20,6 +21,8 @@
 
 struct waiting {
   u32 len, client_len, user_len;
+  u32 trial;  // when it arrived
+  bool rechecked;
   u8 client[CONTROL_NAME_MAX], user[CONTROL_NAME_MAX];
   u8 payload[MESSAGE_MAX];
 };
@@ -65,6 +68,8 @@ static void take_message(void *ctx, const struct access_who *who, struct bytes p
   w->len = (u32)payload.len;
   w->client_len = (u32)who->client_id.len;
   w->user_len = (u32)who->username.len;
+  w->trial = trial_number();
+  w->rechecked = control_rechecked(ctx, who->client_id);
   memcpy(w->payload, payload.ptr, payload.len);
   memcpy(w->client, who->client_id.ptr, who->client_id.len);
   memcpy(w->user, who->username.ptr, who->username.len);
@@ -106,7 +111,9 @@ static void run_command(struct control_call *c, const struct control_command *fo
     bad = "the answer is too long: ask for less with offset and count";
   }
   if (bad != NULL) {
-    *c->out = behind;
+    if (!c->keep_data || c->out->w.err != ERR_OK) {
+      *c->out = behind;
+    }
     json_field_string(c->out, "error", bytes_str(bad));
   }
   json_close(c->out, '}');
@@ -116,11 +123,13 @@ static void run_command(struct control_call *c, const struct control_command *fo
   }
 }
 
-// Whoever follows the log does not fill it: his next question right behind the last adds no line.
-static bool is_getting_logs_again(struct bytes name, struct bytes line) {
+// Whoever follows the log or moves a configuration in pieces does not fill the log: the next piece
+// right behind the last adds no line.
+static bool is_more_of_it(struct bytes name, struct bytes line) {
   u64 number = 0;
   struct log_entry last = {.text = {NULL, 0}};
-  if (!bytes_equal(name, BYTES_LIT("getLogs"))) {
+  if (!bytes_equal(name, BYTES_LIT("getLogs")) && !bytes_equal(name, BYTES_LIT("configGet")) &&
+      !bytes_equal(name, BYTES_LIT("configPut"))) {
     return false;
   }
   while (log_entry(&number, &last)) {
@@ -137,7 +146,7 @@ static void audit(const struct waiting *from, struct bytes name) {
   write_str(&w, " by ");
   fmt_escaped(&w, bytes_of(from->user, MIN(from->user_len, 24u)));
   line[w.pos] = 0;
-  if (!is_getting_logs_again(name, bytes_of(line, w.pos))) {
+  if (!is_more_of_it(name, bytes_of(line, w.pos))) {
     say("%s", line);
   }
 }
@@ -150,7 +159,15 @@ static void run_all(struct core *core, const struct waiting *from, const struct 
        i = json_after(j, list, i), count++) {
     u8 text[64];
     struct bytes name = BYTES_LIT("?");
-    struct control_call c = {.core = core, .j = j, .node = i, .out = out, .now_ns = core->now_ns};
+    struct control_call c = {.core = core,
+                             .j = j,
+                             .node = i,
+                             .out = out,
+                             .now_ns = core->now_ns,
+                             .client = bytes_of(from->client, from->client_len),
+                             .user = bytes_of(from->user, from->user_len),
+                             .trial = from->trial,
+                             .rechecked = from->rechecked};
     if (!json_string(j, json_member(j, i, "command"), span_of(text, sizeof text), &name)) {
       name = BYTES_LIT("?");
     }

@@ -11,7 +11,7 @@
 #define FILTER_MAX 4096u
 #define SEC_NS 1000000000ull
 
-static i64 number(const struct control_call *c, const char *name, i64 standard) {
+i64 control_number(const struct control_call *c, const char *name, i64 standard) {
   i64 v = standard;
   (void)json_int(c->j, json_member(c->j, c->node, name), 0, 1000000000, &v);
   return v;
@@ -74,8 +74,8 @@ static void put_client(struct control_call *c, const struct session *s, bool ver
 
 static const char *list_clients(struct control_call *c) {
   const struct broker *b = c->core->broker;
-  i64 offset = number(c, "offset", 0);
-  i64 count = number(c, "count", PAGE_DEFAULT);
+  i64 offset = control_number(c, "offset", 0);
+  i64 count = control_number(c, "count", PAGE_DEFAULT);
   bool verbose = flag(c, "verbose");
   u64 cursor = 0;
   i64 at = 0;
@@ -118,8 +118,8 @@ static const char *list_subscriptions(struct control_call *c) {
   if (s == NULL) {
     return bad;
   }
-  i64 offset = number(c, "offset", 0);
-  i64 count = number(c, "count", PAGE_DEFAULT);
+  i64 offset = control_number(c, "offset", 0);
+  i64 count = control_number(c, "count", PAGE_DEFAULT);
   i64 at = 0;
   u32 cursor = 0;
   struct broker_subscription sub;
@@ -219,8 +219,8 @@ static const char *get_metrics(struct control_call *c) {
 
 // Lines from `since` (their number) on; `next` is the number to ask for then.
 static const char *get_logs(struct control_call *c) {
-  u64 at = (u64)number(c, "since", 0);
-  i64 count = number(c, "count", PAGE_DEFAULT);
+  u64 at = (u64)control_number(c, "since", 0);
+  i64 count = control_number(c, "count", PAGE_DEFAULT);
   struct log_entry e;
   json_key(c->out, "data");
   json_open(c->out, '{');
@@ -239,6 +239,12 @@ static const char *get_logs(struct control_call *c) {
   return NULL;
 }
 
+bool control_rechecked(const struct core *core, struct bytes client) {
+  struct server_client at;
+  const struct session *s = broker_session(core->broker, client);
+  return s == NULL || !server_client(s, &at) || at.rechecked;
+}
+
 static const char *do_reload(struct control_call *c) {
   return reload(c->core) ? NULL : "the configuration was not taken over: getLogs says why";
 }
@@ -255,6 +261,12 @@ static const struct control_command commands[] = {
     {"getMetrics", get_metrics, "every counter, as Prometheus text"},
     {"getLogs", get_logs, "lines of the console: since, count"},
     {"reload", do_reload, "reads the configuration again"},
+    {"configGet", control_config_get, "the configuration's files; one in pieces: file, offset"},
+    {"configPut", control_config_put,
+     "a new one, on trial: length, sha256, offset, chunk, seconds"},
+    {"configConfirm", control_config_confirm, "it stays; over a connection made since"},
+    {"configDiff", control_config_diff, "what is on trial, against the one before"},
+    {"configRollback", control_config_rollback, "the one before the trial comes back"},
 };
 
 static const char *list_commands(struct control_call *c) {

@@ -15,6 +15,10 @@ struct control_call {
   u32 node;  // the command's object
   struct json_out *out;
   u64 now_ns;
+  struct bytes client, user;  // who gave it
+  u32 trial;                  // trial_number() when it arrived,
+  bool rechecked;             // over a connection older than the last server_recheck
+  bool keep_data;             // to be set by a command: its data stands beside its error
 };
 struct control_command {
   const char *name;
@@ -22,5 +26,15 @@ struct control_command {
   const char *(*run)(struct control_call *c);
   const char *what;
 };
+i64 control_number(const struct control_call *c, const char *name, i64 standard);
+// Its client's connection, as it is now.
+bool control_rechecked(const struct core *core, struct bytes client);
+
+// control_config.c: a bundle is read, given, tried, confirmed and taken back.
+const char *control_config_get(struct control_call *c);
+const char *control_config_put(struct control_call *c);
+const char *control_config_confirm(struct control_call *c);
+const char *control_config_diff(struct control_call *c);
+const char *control_config_rollback(struct control_call *c);
 // By name, without regard to case. NULL: there is no such command.
 const struct control_command *control_find(struct bytes name);

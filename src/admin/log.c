@@ -55,6 +55,10 @@ bool log_entry(u64 *number, struct log_entry *out) {
   return true;
 }
 
+u64 log_next(void) {
+  return kept.count;
+}
+
 void log_line(u32 type, struct bytes text) {
   log_keep(text);
   if (!ring.on || (ring.types >> type & 1) == 0) {

@@ -19,5 +19,6 @@ void log_keep(struct bytes text);
 // The line *number, or the oldest that is still there: *number is then its. False: there is none
 // yet.
 bool log_entry(u64 *number, struct log_entry *out);
+u64 log_next(void);  // the number that the next line will get
 // A stage of the loop.
 bool log_stage(struct core *core, void *unused);

@@ -11,6 +11,7 @@
 #include "admin/log.h"
 #include "admin/serve.h"
 #include "admin/sys.h"
+#include "admin/trial.h"
 
 struct made {
   struct tls_context *tls[CONFIG_LISTENERS_MAX];
@@ -108,23 +109,14 @@ static void say_what_stays(const struct config *c, const struct config *old) {
   }
 }
 
-bool reload(struct core *core) {
-  const struct config *old = serve_current();
-  const struct config *c = NULL;
+// Everything that can fail, then the swap. The caller says which configuration is in use.
+static bool put_in_force(struct core *core, const struct config *c) {
   struct made made;
-  enum serve_found found = serve_candidate(&c);
-  if (found != SERVE_GOOD) {
-    say("reload: nothing was changed%s", found == SERVE_SAME ? "" : "; correct the errors above");
+  if (!make(c, &made)) {
     return false;
   }
-  bool good = make(c, &made);
-  if (good && !serve_security(core, c)) {  // the last thing that can fail, all or nothing itself
+  if (!serve_security(core, c)) {  // the last thing that can fail, all or nothing itself
     unmake(&made, c->listener_count);
-    good = false;
-  }
-  if (!good) {
-    serve_candidate_drop();
-    say("reload: nothing was changed; correct the errors above");
     return false;
   }
   swap(core, c, &made);
@@ -132,11 +124,44 @@ bool reload(struct core *core) {
   serve_relimit(core, c);
   log_configure(c, core);
   control_configure(core, c);
-  say_what_stays(c, old);
-  serve_candidate_take();
+  return true;
+}
+
+static void settle(struct core *core, const struct config *c) {
   u32 ended = server_recheck(core->server);
   sys_set_interval(core, c->sys_interval_s);
   sys_check_expiry(core);
   say("reload: done; %u connections that are no longer allowed were ended", ended);
+}
+
+bool reload_exchange(struct core *core, const struct config *c) {
+  if (!put_in_force(core, c)) {
+    return false;
+  }
+  say_what_stays(c, serve_current());
+  serve_candidate_try();
+  settle(core, c);
+  return true;
+}
+
+bool reload(struct core *core) {
+  const struct config *c = NULL;
+  if (trial_is_on()) {
+    say("reload: nothing was changed: a configuration is on trial (configConfirm, configRollback)");
+    return false;
+  }
+  enum serve_found found = serve_candidate(&c);
+  if (found != SERVE_GOOD) {
+    say("reload: nothing was changed%s", found == SERVE_SAME ? "" : "; correct the errors above");
+    return false;
+  }
+  if (!put_in_force(core, c)) {
+    serve_candidate_drop();
+    say("reload: nothing was changed; correct the errors above");
+    return false;
+  }
+  say_what_stays(c, serve_current());
+  serve_candidate_take();
+  settle(core, c);
   return true;
 }

@@ -39,7 +39,8 @@ static struct {
   u32 now;  // the one in use, when there is one
   bool any;
 } read;
-static struct limits limits_now;
+static struct limits limits_start;  // before any configuration
+static bool limits_known;
 
 static u32 spare(void) {
   return read.any ? 1 - read.now : read.now;
@@ -112,6 +113,32 @@ enum serve_found serve_candidate(const struct config **out) {
   return parse(k);
 }
 
+struct span serve_room(void) {
+  ASSERT(read.any);
+  return source_room(&read.source[read.now]);
+}
+
+enum serve_found serve_given(struct bytes giver, u32 len, const struct config **out) {
+  u32 k = spare();
+  ASSERT(read.any);
+  *out = &read.config[k];
+  return source_given(&read.source[read.now], giver, len, &read.source[k]) ? parse(k) : SERVE_BAD;
+}
+
+struct bytes serve_tar(void) {
+  ASSERT(read.any);
+  return read.source[read.now].tar;
+}
+
+struct bytes serve_candidate_tar(void) {
+  return read.source[spare()].tar;
+}
+
+void serve_candidate_try(void) {
+  ASSERT(read.any);
+  read.now = spare();
+}
+
 void serve_candidate_drop(void) {
   source_release(&read.source[spare()]);
 }
@@ -125,7 +152,7 @@ void serve_candidate_take(void) {
   read.any = true;
 }
 
-void serve_limits(const struct config *c, struct limits *l) {
+static void configured_limits(const struct config *c, struct limits *l) {
   struct broker_limits *b = &l->broker;
   u32 alias = 0;
   u32 alias_out = 0;
@@ -161,14 +188,23 @@ void serve_limits(const struct config *c, struct limits *l) {
     }
   }
   l->server.accepted_max = c->global_max_connections;
-  limits_now = *l;
   if (c->memory_limit != 0) {
     b->message_bytes = ALIGN_DOWN(MIN(b->message_bytes, MAX(c->memory_limit, 1ull << 20)), 4096ull);
   }
 }
 
+void serve_limits(const struct config *c, struct limits *l) {
+  if (!limits_known) {
+    limits_start = *l;
+    limits_known = true;
+  }
+  if (c != NULL) {
+    configured_limits(c, l);
+  }
+}
+
 void serve_relimit(struct core *core, const struct config *c) {
-  struct limits l = limits_now;
+  struct limits l = limits_start;
   serve_limits(c, &l);
   broker_change_limits(core->broker, &l.broker);
   server_change_limits(core->server, &l.server);

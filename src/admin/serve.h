@@ -25,10 +25,21 @@ enum serve_found {
 // Reads the sources again, into *out; what is wrong is printed. GOOD: it is to be dropped or taken
 // before the next.
 enum serve_found serve_candidate(const struct config **out);
+// Room for a configuration that somebody hands over (source_room); and the first `len` bytes of it
+// as the candidate: BAD or GOOD. There is a configuration in use.
+struct span serve_room(void);
+enum serve_found serve_given(struct bytes giver, u32 len, const struct config **out);
+// The archive of the one in use.
+struct bytes serve_tar(void);
+// The candidate is in use from now on, and the one before it stays as it was: as a candidate, to be
+// dropped or tried in its turn.
+void serve_candidate_try(void);
+struct bytes serve_candidate_tar(void);
 void serve_candidate_drop(void);
 void serve_candidate_take(void);  // it is the one in use from now on
 
-// The configured ceilings, put into the limits.
+// The configured ceilings, put into the limits; NULL: none. The first call's are what counts
+// where a later configuration says nothing.
 void serve_limits(const struct config *c, struct limits *l);
 // Memory for rules and passwords (security_init); false: there is none.
 bool serve_security_init(struct carve *carve, const struct config *c);

@@ -174,6 +174,25 @@ bool source_find(struct carve *carve, struct source *out) {
   return got;
 }
 
+struct span source_room(const struct source *current) {
+  return memory.bundle[1 - current->memory];
+}
+
+bool source_given(const struct source *current, struct bytes giver, u32 len, struct source *out) {
+  struct span room = source_room(current);
+  ASSERT(len <= room.len);
+  *out =
+      (struct source){.memory = 1 - current->memory, .again = true, .tar = bytes_of(room.ptr, len)};
+  name_it(out, "given by ", bytes_sub(giver, 0, MIN(giver.len, (usize)64)));
+  struct ustar_entry e;
+  u32 pos = 0;
+  enum err damage = ERR_OK;
+  while (damage == ERR_OK) {
+    damage = ustar_next(out->tar, &pos, &e);
+  }
+  return judge(damage == ERR_NOT_FOUND ? ERR_OK : damage, out);
+}
+
 void source_release(struct source *s) {
   if (s->bundle.release != NULL) {
     s->bundle.release(s->bundle.tar);

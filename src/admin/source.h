@@ -24,5 +24,11 @@ struct source {
 bool source_find(struct carve *carve, struct source *out);
 // The same again while serving, beside `current` (NULL: none), which stays as it is.
 bool source_read(const struct source *current, struct source *out);
+// Room for a configuration that somebody hands over, beside `current`; empty: there is none. Good
+// until the next source_read or source_given.
+struct span source_room(const struct source *current);
+// Takes the first `len` bytes of the room, called "given by GIVER", as source_read does. False:
+// said why on the console.
+bool source_given(const struct source *current, struct bytes giver, u32 len, struct source *out);
 // Nobody uses `tar` any more.
 void source_release(struct source *s);

@@ -11,6 +11,7 @@ bool server_client(const struct session *session, struct server_client *out) {
   *out = (struct server_client){.port = c->from->config.port,
                                 .tls = c->tls_due,
                                 .websocket = c->from->config.websockets,
+                                .rechecked = c->rechecked,
                                 .keep_alive_s = c->keep_alive_s,
                                 .idle_ns = c->server->core->now_ns - c->last_in_ns};
   struct writer w = writer_init(span_of(out->peer, sizeof out->peer - 1));

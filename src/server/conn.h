@@ -101,8 +101,9 @@ struct conn {
   bool tls_due : 1;  // this connection speaks TLS
   bool fin : 1;      // the peer has sent FIN
   bool mid_packet : 1;
-  bool paused : 1;  // its rate is used up: read again from broker_publish_at on
-  bool bulk : 1;    // the last output was more than a small buffer
+  bool paused : 1;     // its rate is used up: read again from broker_publish_at on
+  bool rechecked : 1;  // it was there when server_recheck last ran
+  bool bulk : 1;       // the last output was more than a small buffer
 };
 static_assert(sizeof(struct conn) <= 192, "an idle connection (DESIGN 3)");
 

@@ -322,6 +322,7 @@ u32 server_recheck(struct server *s) {
     if (s->conns.state[i] == 0) {
       continue;
     }
+    c->rechecked = true;
     if (c->state != CONN_ENDING && !conn_allowed(c)) {
       server_log(s, c, "no longer allowed", bytes_of(NULL, 0));
       conn_end(c, MQTT_NOT_AUTHORIZED);

@@ -99,6 +99,7 @@ void server_set_log(struct server *server, const struct server_log_config *confi
 struct server_client {
   u16 port;  // of the listener; 0 = a bridge of ours
   bool tls, websocket;
+  bool rechecked;  // the connection is older than the last server_recheck
   u16 keep_alive_s;
   u64 idle_ns;  // since its last packet
   char peer[64];
