@@ -123,6 +123,7 @@ void ctl_connect(const struct ctl_options *o) {
   int port = o->port != 0 ? o->port : o->cafile != NULL ? 8883 : 1883;
   snprintf(peer.where, sizeof peer.where, "%s:%d", o->host, port);
   mosquitto_lib_init();
+  peer.connected = false;
   peer.m = mosquitto_new(NULL, true, NULL);
   if (peer.m == NULL) {
     die(peer.where, strerror(errno));

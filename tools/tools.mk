@@ -7,12 +7,12 @@ $(B)/tools/urmqtt-stamp: $(stamp_src) $(stamp_core) $(BORINGSSL_X86_LIB)
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) -O2 -fPIE -pie -fuse-ld=lld -Wl,--gc-sections -MF $(B)/tools/stamp.d $(stamp_src) \
 	  $(filter %.o %.a,$^) -o $@
-ctl_src := tools/urmqttctl.c tools/ctl_link.c tools/ctl_table.c
+ctl_src := tools/urmqttctl.c tools/ctl_link.c tools/ctl_table.c tools/ctl_ask.c tools/ctl_config.c src/plat/hosted/bundle.c
 ctl_core := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter src/base/%.c,$(core_src)) src/plat/hosted/stack_guard.c)
-$(B)/tools/urmqttctl: $(ctl_src) tools/ctl_link.h tools/ctl_table.h $(ctl_core)
+$(B)/tools/urmqttctl: $(ctl_src) tools/ctl_link.h tools/ctl_table.h tools/ctl_ask.h tools/ctl_config.h $(ctl_core)
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) -O2 -fPIE -pie -fuse-ld=lld -Wl,--gc-sections -MF $(B)/tools/ctl.d $(ctl_src) $(ctl_core) \
-	  -lmosquitto -o $@
+	  -lmosquitto -lcrypto -o $@
 tools: $(B)/tools/urmqtt-stamp $(B)/tools/urmqttctl ## urmqtt-stamp, urmqttctl
 pki: ## test certificates under build/pki (made once, never overwritten)
 	@tools/pki $(B)/pki

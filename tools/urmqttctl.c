@@ -11,11 +11,11 @@
 
 #include "base/json.h"
 #include "base/utf8.h"
+#include "ctl_ask.h"
+#include "ctl_config.h"
 #include "ctl_link.h"
 #include "ctl_table.h"
 
-#define NODES_MAX 65536u
-#define REQUEST_MAX 16384u
 #define PAGE 100
 
 static struct ctl_options options = {.host = "localhost"};
@@ -68,61 +68,13 @@ static void wrong(const char *what, const char *why) {
 
 // --- asking
 
-static struct json answer;
-static const char *fault;  // of the last answer, NULL: none
-
-static struct json_out request;
-static u8 request_text[REQUEST_MAX];
-
-static void begin(const char *command) {
-  request = json_out_init(span_of(request_text, sizeof request_text));
-  json_open(&request, '{');
-  json_key(&request, "commands");
-  json_open(&request, '[');
-  json_open(&request, '{');
-  json_field_string(&request, "command", bytes_str(command));
-}
-
-// The answer's data; JSON_NONE and `fault`: it is an error.
-static u32 send(void) {
-  static struct json_node nodes[NODES_MAX];
-  struct json_fault f;
-  json_close(&request, '}');
-  json_close(&request, ']');
-  json_close(&request, '}');
-  if (request.w.err != ERR_OK) {
-    die("the command", "is too long");
-  }
-  if (json_parse(ctl_ask(writer_bytes(&request.w)), nodes, NODES_MAX, &answer, &f) != ERR_OK) {
-    die(ctl_where(), "the answer is no JSON");
-  }
-  u32 list = json_member(&answer, 0, "responses");
-  u32 first = json_first(&answer, list);
-  u32 error = json_member(&answer, first, "error");
-  fault = error != JSON_NONE ? ctl_text(&answer, error) : NULL;
-  return fault != NULL ? JSON_NONE : json_member(&answer, first, "data");
-}
-
-static void check(const char *what) {
-  if (fault != NULL) {
-    char where[700];
-    snprintf(where, sizeof where, "%s: %s", ctl_where(), what);
-    die(where, fault);
-  }
-}
-
-static void raw(u32 node) {
-  struct bytes text = bytes_sub(answer.text, answer.node[node].off, answer.node[node].len);
-  printf("%.*s\n", (int)text.len, (const char *)text.ptr);
-}
-
 static u32 ask(const char *command, const char *client) {
-  begin(command);
+  ctl_begin(command);
   if (client != NULL) {
-    json_field_string(&request, "clientid", bytes_str(client));
+    json_field_string(&ctl_request, "clientid", bytes_str(client));
   }
-  u32 data = send();
-  check(client != NULL ? client : command);
+  u32 data = ctl_send();
+  ctl_check(client != NULL ? client : command);
   return data;
 }
 
@@ -132,31 +84,32 @@ static void list(const char *command, const char *key, const char *client,
   i64 count = PAGE;
   u32 got = 0;
   for (i64 offset = 0;; offset += got) {
-    begin(command);
+    ctl_begin(command);
     if (client != NULL) {
-      json_field_string(&request, "clientid", bytes_str(client));
+      json_field_string(&ctl_request, "clientid", bytes_str(client));
     }
-    json_field_int(&request, "offset", offset);
-    json_field_int(&request, "count", count);
-    json_field_bool(&request, "verbose", true);
-    u32 data = send();
+    json_field_int(&ctl_request, "offset", offset);
+    json_field_int(&ctl_request, "count", count);
+    json_field_bool(&ctl_request, "verbose", true);
+    u32 data = ctl_send();
     got = 0;
-    if (fault != NULL && strstr(fault, "too long") != NULL && count > 1) {
+    if (ctl_fault != NULL && strstr(ctl_fault, "too long") != NULL && count > 1) {
       count /= 2;
       continue;
     }
-    check(client != NULL ? client : command);
-    u32 array = json_member(&answer, data, key);
-    for (u32 i = json_first(&answer, array); i != JSON_NONE;
-         i = json_after(&answer, array, i), got++) {
+    ctl_check(client != NULL ? client : command);
+    u32 array = json_member(&ctl_answer, data, key);
+    for (u32 i = json_first(&ctl_answer, array); i != JSON_NONE;
+         i = json_after(&ctl_answer, array, i), got++) {
       bool wanted = true;
-      if (only != NULL && json_bool(&answer, json_member(&answer, i, only), &wanted) && !wanted) {
+      if (only != NULL && json_bool(&ctl_answer, json_member(&ctl_answer, i, only), &wanted) &&
+          !wanted) {
         continue;
       }
       if (options.json) {
-        raw(i);
+        ctl_raw(i);
       } else {
-        ctl_row(columns, &answer, i);
+        ctl_row(columns, &ctl_answer, i);
       }
     }
     if (got < count) {
@@ -182,11 +135,11 @@ static void clients(char **arg) {
 
 static void client(char **arg) {
   u32 data = ask("getClient", arg[0]);
-  u32 one = json_member(&answer, data, "client");
+  u32 one = json_member(&ctl_answer, data, "client");
   if (options.json) {
-    raw(one);
+    ctl_raw(one);
   } else {
-    ctl_print_object(&answer, one);
+    ctl_print_object(&ctl_answer, one);
   }
 }
 
@@ -207,11 +160,11 @@ static void kick(char **arg) {
 
 static void drops(char **arg) {
   u32 data = ask("whyDropped", arg[0]);
-  u32 dropped = json_member(&answer, data, "dropped");
+  u32 dropped = json_member(&ctl_answer, data, "dropped");
   if (options.json) {
-    raw(dropped);
+    ctl_raw(dropped);
   } else {
-    ctl_print_object(&answer, dropped);
+    ctl_print_object(&ctl_answer, dropped);
   }
 }
 
@@ -222,12 +175,13 @@ static void bridges(char **arg) {
       {"last", "LAST", false},    {NULL, NULL, false}};
   (void)arg;
   u32 data = ask("listBridges", NULL);
-  u32 array = json_member(&answer, data, "bridges");
-  for (u32 i = json_first(&answer, array); i != JSON_NONE; i = json_after(&answer, array, i)) {
+  u32 array = json_member(&ctl_answer, data, "bridges");
+  for (u32 i = json_first(&ctl_answer, array); i != JSON_NONE;
+       i = json_after(&ctl_answer, array, i)) {
     if (options.json) {
-      raw(i);
+      ctl_raw(i);
     } else {
-      ctl_row(columns, &answer, i);
+      ctl_row(columns, &ctl_answer, i);
     }
   }
   if (!options.json) {
@@ -241,9 +195,9 @@ static void metrics(char **arg) {
   (void)arg;
   u32 data = ask("getMetrics", NULL);
   if (options.json) {
-    raw(data);
-  } else if (json_string(&answer, json_member(&answer, data, "text"), span_of(text, sizeof text),
-                         &s)) {
+    ctl_raw(data);
+  } else if (json_string(&ctl_answer, json_member(&ctl_answer, data, "text"),
+                         span_of(text, sizeof text), &s)) {
     fwrite(s.ptr, 1, s.len, stdout);
   }
 }
@@ -252,10 +206,10 @@ static void print_line(u32 line) {
   i64 unix_s = 0;
   char when[32];
   struct tm tm;
-  (void)json_int(&answer, json_member(&answer, line, "time"), 0, INT64_MAX, &unix_s);
+  (void)json_int(&ctl_answer, json_member(&ctl_answer, line, "time"), 0, INT64_MAX, &unix_s);
   time_t t = (time_t)unix_s;
   strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", localtime_r(&t, &tm));
-  char *text = ctl_text(&answer, json_member(&answer, line, "text"));
+  char *text = ctl_text(&ctl_answer, json_member(&ctl_answer, line, "text"));
   printf("%s  %s\n", when, text);
   free(text);
 }
@@ -264,20 +218,21 @@ static void logs(char **arg) {
   (void)arg;
   for (i64 at = since; stopped == 0;) {
     i64 next = at;
-    begin("getLogs");
-    json_field_int(&request, "since", at);
-    u32 data = send();
-    check("getLogs");
-    u32 lines = json_member(&answer, data, "lines");
-    (void)json_int(&answer, json_member(&answer, data, "next"), 0, INT64_MAX, &next);
-    for (u32 i = json_first(&answer, lines); i != JSON_NONE; i = json_after(&answer, lines, i)) {
+    ctl_begin("getLogs");
+    json_field_int(&ctl_request, "since", at);
+    u32 data = ctl_send();
+    ctl_check("getLogs");
+    u32 lines = json_member(&ctl_answer, data, "lines");
+    (void)json_int(&ctl_answer, json_member(&ctl_answer, data, "next"), 0, INT64_MAX, &next);
+    for (u32 i = json_first(&ctl_answer, lines); i != JSON_NONE;
+         i = json_after(&ctl_answer, lines, i)) {
       if (options.json) {
-        raw(i);
+        ctl_raw(i);
       } else {
         print_line(i);
       }
     }
-    u32 got = json_count(&answer, lines);
+    u32 got = json_count(&ctl_answer, lines);
     // Every question is itself a line of the log: without -f, that line is the end.
     if (got < PAGE && !follow) {
       return;
@@ -301,12 +256,13 @@ static void commands(char **arg) {
       {"command", "COMMAND", false}, {"what", "WHAT", false}, {NULL, NULL, false}};
   (void)arg;
   u32 data = ask("listCommands", NULL);
-  u32 array = json_member(&answer, data, "commands");
-  for (u32 i = json_first(&answer, array); i != JSON_NONE; i = json_after(&answer, array, i)) {
+  u32 array = json_member(&ctl_answer, data, "commands");
+  for (u32 i = json_first(&ctl_answer, array); i != JSON_NONE;
+       i = json_after(&ctl_answer, array, i)) {
     if (options.json) {
-      raw(i);
+      ctl_raw(i);
     } else {
-      ctl_row(columns, &answer, i);
+      ctl_row(columns, &ctl_answer, i);
     }
   }
   if (!options.json) {
@@ -338,6 +294,8 @@ static long number(const char *name, const char *text, long most) {
 
 static void take_option(int c) {
   switch (c) {
+  case 'S': ctl_config_seconds = (u32)number("--seconds", optarg, 600); break;
+  case 'c': ctl_config_confirm_at_once = true; break;
   case 'h': options.host = optarg; break;
   case 'p': options.port = (int)number("-p", optarg, 65535); break;
   case 'u': options.user = optarg; break;
@@ -374,11 +332,33 @@ static void check_options(void) {
   }
 }
 
+static void run(void (*command)(char **arg), char **arg) {
+  signal(SIGINT, on_signal);
+  signal(SIGTERM, on_signal);
+  ctl_connect(&options);
+  command(arg);
+  ctl_close();
+  exit(fflush(stdout) == 0 ? 0 : 1);
+}
+
+static void config(int argc, char **argv) {
+  const struct ctl_config_command *c = argc > 0 ? ctl_config_find(argv[0]) : NULL;
+  if (c == NULL) {
+    wrong("config", "wants show, get, put, confirm, diff or rollback");
+  }
+  if (argc - 1 != c->args) {
+    wrong(argv[0], c->args == 1 ? "wants one folder" : "wants nothing more");
+  }
+  ctl_config_options = &options;
+  run(c->run, argv + 1);
+}
+
 int main(int argc, char **argv) {
   static const struct option longs[] = {
       {"cafile", required_argument, NULL, 'A'}, {"cert", required_argument, NULL, 'C'},
       {"key", required_argument, NULL, 'K'},    {"json", no_argument, NULL, 'J'},
-      {"all", no_argument, NULL, 'a'},          {"since", required_argument, NULL, 's'},
+      {"all", no_argument, NULL, 'a'},          {"seconds", required_argument, NULL, 'S'},
+      {"confirm", no_argument, NULL, 'c'},      {"since", required_argument, NULL, 's'},
       {"help", no_argument, NULL, 'H'},         {NULL, 0, NULL, 0}};
   for (int c; (c = getopt_long(argc, argv, "h:p:u:P:f", longs, NULL)) != -1;) {
     take_option(c);
@@ -386,6 +366,9 @@ int main(int argc, char **argv) {
   check_options();
   if (optind == argc) {
     wrong("COMMAND", "is missing");
+  }
+  if (strcmp(argv[optind], "config") == 0) {
+    config(argc - optind - 1, argv + optind + 1);
   }
   for (u32 i = 0; i < ARRAY_COUNT(table); i++) {
     if (strcmp(argv[optind], table[i].name) != 0) {
@@ -398,12 +381,7 @@ int main(int argc, char **argv) {
     if (table[i].args == 1 && !utf8_valid((const u8 *)arg[0], (u32)strlen(arg[0]))) {
       wrong(table[i].name, "the client ID is no UTF-8");
     }
-    signal(SIGINT, on_signal);
-    signal(SIGTERM, on_signal);
-    ctl_connect(&options);
-    table[i].run(arg);
-    ctl_close();
-    return fflush(stdout) == 0 ? 0 : 1;
+    run(table[i].run, arg);
   }
   wrong(argv[optind], "is no command");
 }

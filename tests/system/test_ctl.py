@@ -58,6 +58,7 @@ def ctl(tls):
         p = bare(*tls, *args)
         assert p.returncode == code, p.stdout + p.stderr
         return p.stdout if code == 0 else p.stderr
+    run.bare = lambda *args: bare(*tls, *args)
     return run
 
 
@@ -150,6 +151,40 @@ def test_reload(ctl, broker):
     assert ctl("reload") == "reloaded\n"
     broker.configure(CONFIG)
     assert ctl("reload") == "reloaded\n"
+
+
+def test_config(ctl, broker, pki, tmp_path):
+    """Down into a folder, changed, up again, on trial, taken back, confirmed; keys stay on the broker."""
+    shown = ctl("config", "show")
+    assert ["server.key", "yes", "-"] in [[r[0], *r[2:]] for r in rows(shown)] and "on trial" not in shown
+    folder = tmp_path / "got"
+    assert "server.key: stays there" in ctl("config", "get", str(folder))
+    assert {p.name for p in folder.iterdir()} == {"urmqtt.conf", "ca.pem", "server.pem"}
+    assert (folder / "urmqtt.conf").read_text() == CONFIG
+    assert (folder / "ca.pem").read_bytes() == open(os.path.join(pki, "ca.pem"), "rb").read()
+    assert "got: File exists" in ctl("config", "get", str(folder), code=1)  # nothing is overwritten
+    (folder / "urmqtt.conf").write_text(CONFIG + "frobnicate 1\n")
+    p = ctl.bare("config", "put", str(folder))
+    assert p.returncode == 1 and "urmqtt.conf:14: error:" in p.stdout and "nothing was changed" in p.stderr
+    (folder / "urmqtt.conf").write_text(CONFIG + "max_queued_messages 77\n# " + "x" * 50000 + "\n")
+    assert "on trial for 60 seconds" in ctl("config", "put", str(folder), "--seconds", "60")
+    assert "on trial for" in ctl("config", "show")
+    diff = ctl("config", "diff").splitlines()
+    assert diff[1].split() == ["urmqtt.conf", "changed"] and "+max_queued_messages 77" in diff
+    again = tmp_path / "again"
+    ctl("config", "get", str(again))
+    assert (again / "urmqtt.conf").read_bytes() == (folder / "urmqtt.conf").read_bytes()  # in several pieces
+    assert "comes back" in ctl("config", "rollback")
+    assert "no configuration is on trial" in ctl("config", "diff", code=1)
+    ctl("config", "put", str(folder))
+    assert ctl("config", "confirm").startswith("confirmed")  # each call is a connection of its own
+    (folder / "urmqtt.conf").write_text(CONFIG)
+    assert "confirmed" in ctl("config", "put", "--confirm", str(folder))
+    for args, what in ((["config"], "wants show"), (["config", "x"], "wants show"), (["config", "put"], "one folder"),
+                       (["config", "show", "x"], "nothing more")):
+        p = bare(*args)
+        assert p.returncode == 2 and what in p.stderr
+    assert "/nowhere" in ctl("config", "put", "/nowhere", code=1)
 
 
 def test_by_password(broker):
