@@ -15,10 +15,13 @@ void limits_from_memory(u64 memory_len, struct limits *out) {
   broker_limits_default(&out->broker, 32 * part);
   // 8/64: what a connection costs beside its session
   u32 connections = (u32)MIN(8 * part / CONNECTION_BYTES, 1000000ull);
-  // 8/64: bytes on their way out; a tenth of the pages' number is small buffers for answers
-  u32 pages = (u32)(8 * part / (TXBUF_LARGE + 640));
+  // 1/64: connections with several segments in flight; one without falls back to NewReno
+  u32 flights = (u32)MIN(part / 4224, (u64)connections);
+  // 7/64: bytes on their way out; a tenth of the pages' number is small buffers for answers
+  u32 pages = (u32)(7 * part / (TXBUF_LARGE + 640));
   out->net = (struct net_limits){.tcp_conns = connections,
                                  .tcp_time_wait = MIN(connections, 16384u),
+                                 .tcp_flights = flights,
                                  .txbuf_small = pages,
                                  .txbuf_small_reserve = pages / 4,
                                  .txbuf_large = pages,
@@ -39,17 +42,18 @@ void limits_from_memory(u64 memory_len, struct limits *out) {
 
 void limits_print(const struct limits *l) {
   char line[700];
-  u32 n = fmt_z(line, sizeof line,
-                "memory: %llu MiB = sessions and messages 1/2 (%u sessions, %u subscriptions, %u "
-                "retained, %llu MiB of messages)\n"
-                "        + connections 1/8 (%u) + transmit 1/8 (%u pages) + packets being "
-                "assembled 1/16 (%llu MiB)\n"
-                "        + handshakes 1/16 (%u at once) + TLS contexts %llu KiB + timers (%u) and "
-                "rounding\n",
-                (unsigned long long)(l->memory_len >> 20), l->broker.sessions,
-                l->broker.subscriptions, l->broker.retained,
-                (unsigned long long)(l->broker.message_bytes >> 20), l->server.connections,
-                l->net.txbuf_large, (unsigned long long)(l->server.packet_bytes >> 20),
-                l->server.handshakes, (unsigned long long)(l->tls_heap_len >> 10), l->timers);
+  u32 n =
+      fmt_z(line, sizeof line,
+            "memory: %llu MiB = sessions and messages 1/2 (%u sessions, %u subscriptions, %u "
+            "retained, %llu MiB of messages)\n"
+            "        + connections 1/8 (%u) + transmit 1/8 (%u pages, %u flights) + packets being "
+            "assembled 1/16 (%llu MiB)\n"
+            "        + handshakes 1/16 (%u at once) + TLS contexts %llu KiB + timers (%u) and "
+            "rounding\n",
+            (unsigned long long)(l->memory_len >> 20), l->broker.sessions, l->broker.subscriptions,
+            l->broker.retained, (unsigned long long)(l->broker.message_bytes >> 20),
+            l->server.connections, l->net.txbuf_large, l->net.tcp_flights,
+            (unsigned long long)(l->server.packet_bytes >> 20), l->server.handshakes,
+            (unsigned long long)(l->tls_heap_len >> 10), l->timers);
   plat_console(bytes_of(line, n));
 }

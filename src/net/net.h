@@ -21,6 +21,7 @@ struct net_if_config {
 struct net_limits {  // every pool's size; the sum is printed at boot
   u32 tcp_conns;
   u32 tcp_time_wait;
+  u32 tcp_flights;  // connections with several segments in flight at once; 0: NewReno only
   u32 txbuf_small;
   u32 txbuf_small_reserve;
   u32 txbuf_large;
@@ -45,7 +46,7 @@ struct net_stats {
   u64 rx_frames, tx_frames, rx_bytes, tx_bytes;
   u64 rx_dropped[16];  // by reason, see net_drop_name
   u64 tcp_segments_in, tcp_segments_out, tcp_retransmits, tcp_resets_out, tcp_accepted, tcp_refused,
-      tcp_connected;
+      tcp_connected, tcp_timeouts;
   u32 tcp_open;
 };
 const struct net_stats *net_stats(const struct net *net);

@@ -5,6 +5,7 @@
 // fields relative to what the stack sent last, so that the fuzzer gets into established
 // connections without guessing 32-bit numbers. After each input everything must be released.
 #include "net/net_sim_test_support.h"
+#include "net/tcp_flight.h"
 
 static struct tcp_conn *conns[8];
 
@@ -49,6 +50,11 @@ static void note_dhcp(const u8 *f, u32 len) {
 static void turn(u64 step_ns) {
   unit_now_ns += step_ns;
   loop_turn(&sim.core);
+  for (u32 i = 0; i < ARRAY_COUNT(conns); i++) {
+    if (conns[i] != NULL) {
+      flight_check(conns[i]);
+    }
+  }
   for (struct sim_packet p = sim_get(&sim.to_peer); p.data != NULL; p = sim_get(&sim.to_peer)) {
     struct segment s;
     const u8 *payload;
@@ -125,6 +131,16 @@ static u32 dhcp_answer(u8 *f, const u8 *p, u32 len) {
   return all;
 }
 
+// SACK blocks near what the stack sent: each number's low half counts back from there.
+static const u8 *near_sack(const u8 *options, u32 len) {
+  static u8 out[40];
+  memcpy(out, options, len);
+  for (u32 i = 4; len >= 12 && load_be32(options) >> 8 == 0x010105 && i + 4 <= len; i += 4) {
+    store_be32(out + i, stack_seq - load_be16(options + i + 2) % 8192);
+  }
+  return out;
+}
+
 static void record(u8 kind, const u8 *p, u32 len) {
   static u8 frame[SIM_FRAME];
   if (kind >= 56 && kind < 64 && len > 0) {
@@ -143,7 +159,7 @@ static void record(u8 kind, const u8 *p, u32 len) {
                         .window = p[4] << 8,
                         .port = (u16)(100 + (p[2] >> 6)),
                         .flags = p[0],
-                        .options = p + 6,
+                        .options = near_sack(p + 6, options),
                         .options_len = options,
                         .data = p + 6 + options,
                         .len = len - 6 - options};
@@ -158,6 +174,7 @@ static void record(u8 kind, const u8 *p, u32 len) {
 int LLVMFuzzerTestOneInput(const u8 *data, usize size) {
   static const struct net_limits limits = {.tcp_conns = 6,
                                            .tcp_time_wait = 2,
+                                           .tcp_flights = 2,
                                            .txbuf_small = 8,
                                            .txbuf_small_reserve = 2,
                                            .txbuf_large = 8,
@@ -184,6 +201,7 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize size) {
   for (u32 i = 0; i < ARRAY_COUNT(conns); i++) {
     if (conns[i] != NULL) {
       tcp_abort(conns[i]);
+      conns[i] = NULL;
     }
   }
   for (u32 i = 0; i < 150 && sim.net->stats.tcp_open > 0; i++) {
@@ -195,6 +213,6 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize size) {
   SIM_CHECK(sim.net->stats.tcp_open == 0);
   SIM_CHECK(sim.rxbufs == 0 && sim.net->rx_held == 0);
   SIM_CHECK(pool_taken(&sim.net->small) == 0 && pool_taken(&sim.net->large) == 0);
-  SIM_CHECK(pool_taken(&sim.net->conns) == 0);
+  SIM_CHECK(pool_taken(&sim.net->conns) == 0 && pool_taken(&sim.net->flights) == 0);
   return 0;
 }

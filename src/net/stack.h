@@ -139,7 +139,7 @@ struct net {
   u32 timer;
   struct bucket rst_bucket, icmp_bucket;
   // TCP
-  struct pool conns, waits;
+  struct pool conns, waits, flights;
   u32 *hash;       // indices + 1 into conns, 0 = none
   u32 *wait_hash;  // and into waits
   u32 hash_mask, wait_mask;

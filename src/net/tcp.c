@@ -5,12 +5,12 @@
 // I2  A TIME-WAIT lives in its own small record; when those run out the oldest gives way.
 // I3  Every state but ESTABLISHED and CLOSE-WAIT with nothing in flight has a deadline: no
 //     connection that its owner has left stays for ever.
-#include "net/tcp_conn.h"
+#include "net/tcp_flight.h"
 
 #define RTO_START_MS 1000u
 #define SYN_RETRIES 4u
 #define RETRIES_MAX 15u
-#define USER_TIMEOUT_NS (60000 * TCP_MS)  // RFC 5482: data unacknowledged without progress
+#define USER_TIMEOUT_S 60u  // RFC 5482: data unacknowledged without progress
 #define FIN_WAIT_2_NS (20000 * TCP_MS)
 #define TIME_WAIT_NS (60000 * TCP_MS)
 
@@ -35,6 +35,13 @@ enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits 
     return ERR_NO_MEMORY;
   }
   pool_init(&net->conns, "tcp connections", conns, sizeof(struct tcp_conn), l->tcp_conns);
+  if (l->tcp_flights > 0) {
+    struct span flights = take(carve, pool_bytes(sizeof(struct tcp_flight), l->tcp_flights));
+    if (flights.ptr == NULL) {
+      return ERR_NO_MEMORY;
+    }
+    pool_init(&net->flights, "tcp flights", flights, sizeof(struct tcp_flight), l->tcp_flights);
+  }
   pool_init(&net->waits, "tcp time-wait", waits, sizeof(struct time_wait), l->tcp_time_wait);
   net->hash = (u32 *)(void *)hash.ptr;
   net->wait_hash = (u32 *)(void *)wait_hash.ptr;
@@ -50,6 +57,10 @@ enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits 
 
 u32 tcp_clock(const struct net *net) {
   return (u32)(net->core->now_ns >> 20) + 1;
+}
+
+u32 tcp_second(const struct net *net) {
+  return (u32)(net->core->now_ns / TCP_S) + 1;
 }
 
 struct tuple {
@@ -121,7 +132,7 @@ struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote,
   c->rtt_seq = isn;
   c->ssthresh = U32_MAX;
   c->rto_ms = RTO_START_MS;
-  c->armed_ns = c->rtx_ns = c->ack_ns = c->end_ns = c->stuck_ns = U64_MAX;
+  c->armed_ns = c->rtx_ns = c->ack_ns = c->end_ns = U64_MAX;
   list_init(&c->queue);
   list_init(&c->touch);
   net->stats.tcp_open++;
@@ -142,6 +153,7 @@ void tcp_free(struct net *net, struct tcp_conn *c) {
   ASSERT(c->state != TCP_CLOSED);
   net->syn_count -= c->state == TCP_SYN_RCVD ? 1 : 0;
   unhash(net, c);
+  tcp_flight_drop(net, c);
   c->state = TCP_CLOSED;
   c->ops = NULL;
   wheel_put(&net->core->wheel, c->timer);
@@ -263,10 +275,13 @@ static bool give_up(const struct net *net, const struct tcp_conn *c) {
     return c->retries > SYN_RETRIES;
   }
   return c->retries > RETRIES_MAX ||
-         (c->stuck_ns != U64_MAX && net->core->now_ns - c->stuck_ns > USER_TIMEOUT_NS);
+         (c->stuck_s != 0 && tcp_second(net) - c->stuck_s > USER_TIMEOUT_S);
 }
 
 static void on_rtx(struct net *net, struct tcp_conn *c) {
+  if (c->flight != NULL && tcp_flight_on_timer(net, c)) {
+    return;
+  }
   c->retries++;
   if (give_up(net, c)) {
     tcp_die(net, c, TCP_END_TIMEOUT);
@@ -283,10 +298,15 @@ static void on_rtx(struct net *net, struct tcp_conn *c) {
     tcp_probe(net, c);  // a peer that answers may keep its window shut: take_ack counts anew
     return;
   }
+  net->stats.tcp_timeouts++;
+  if (c->flight != NULL) {
+    tcp_flight_timeout(net, c);
+    return;
+  }
   u32 flight = c->snd_max - c->snd_una;
   c->ssthresh = c->retries == 1 ? MAX(flight / 2, 2 * c->mss) : c->ssthresh;  // RFC 5681 (4)
   c->cwnd = c->mss;
-  c->fast_dup = 0;
+  c->fast_dup = false;
   c->dup_acks = 0;
   c->recover = c->snd_max;
   c->force = true;  // also what silly window avoidance holds back (RFC 9293 3.8.6.2.1)
@@ -336,7 +356,11 @@ void tcp_icmp(struct nic *nic, u32 peer, struct bytes quoted, u16 next_mtu) {
   u32 mss = (u32)next_mtu - IP4_LEN - TCP_LEN - (c->ts_ok ? 12 : 0);
   if (mss < c->mss) {
     c->mss = mss;
-    tcp_rewind(c);
+    if (c->flight != NULL) {
+      tcp_flight_mss(nic->net, c);
+    } else {
+      tcp_rewind(c);
+    }
     tcp_touch(nic->net, c);
   }
 }

@@ -38,6 +38,9 @@ enum tcp_flag {
 #define TCP_HELD_MAX 12288u     // and any
 #define TCP_WINDOW_SHIFT 1u
 #define TCP_MS 1000000ull
+#define TCP_S 1000000000ull
+
+struct tcp_flight;
 
 struct tcp_conn {
   const struct tcp_listener_ops *ops;  // NULL: the owner has left
@@ -66,15 +69,18 @@ struct tcp_conn {
   struct txbuf *unsent;
   u32 unsent_off;  // within unsent, from its off
   u32 mss;         // payload of a segment, options taken off
-  u32 cwnd, ssthresh, recover, bytes_acked;
+  u32 cwnd, ssthresh, recover;
+  u32 w_max;                  // RFC 9438: the window before the last loss
+  struct tcp_flight *flight;  // what is on its way (tcp_flight.h); NULL: nothing, or without SACK
   u32 srtt_us, rttvar_us, rto_ms;  // RFC 6298
   u32 rtt_seq;                     // the segment being timed, without timestamps
-  u64 rtt_sent_ns;
-  u64 ts_recent_ns;  // when ts_recent was taken
+  u32 rtt_sent_us;
+  u32 ts_recent_s;   // when ts_recent was taken
   u32 challenge_ms;  // of the last challenge acknowledgement, 0 = never
-  u16 dup_acks;
+  u32 stuck_s;       // second of the clock (tcp_second) since when data has waited; 0 = none does
+  u16 dsack_len;     // so many bytes from sack_first came twice, when has_dsack (RFC 2883)
+  u8 dup_acks;
   u8 retries;
-  u8 fast_dup;  // in fast recovery
   bool ts_ok : 1, sack_ok : 1;
   bool fin_queued : 1, fin_sent : 1;  // ours
   bool fin_received : 1;              // the peer's, in order
@@ -82,15 +88,17 @@ struct tcp_conn {
   bool ack_now : 1, ack_later : 1;
   bool room_wanted : 1;  // the owner saw less than it wants: tell it when there is more
   bool timing : 1;
-  bool force : 1;  // a timeout: send what the window takes, however little
-  bool told_readable : 1;
+  bool fast_dup : 1;  // in fast recovery, without a flight
+  bool force : 1;     // a timeout: send what the window takes, however little
+  bool has_dsack : 1;
+  bool reordering : 1;  // RFC 8985: this path has reordered
+  u8 reo_mult, reo_persist;
   u32 timer;
   u32 hash_next;    // index + 1
   u64 armed_ns;     // when the wheel will fire; U64_MAX = not armed
   u64 rtx_ns;       // retransmission, zero-window probe or SYN-ACK; U64_MAX = off
   u64 ack_ns;       // delayed acknowledgement
   u64 end_ns;       // handshake, FIN_WAIT_2 and linger deadline
-  u64 stuck_ns;     // when data first waited for an acknowledgement without progress
   struct net *net;  // the instance (one a core) that owns it
   struct link touch;
 };
@@ -115,11 +123,18 @@ static inline bool seq_le(u32 a, u32 b) {
 }
 
 // --- options (tcp_options.c)
+struct sack_block {
+  u32 begin, end;
+};
+#define SACK_MAX 4u
+
 struct tcp_options {
   u16 mss;   // 0 = absent
   u8 shift;  // window scale, 0..14
   bool has_shift, has_ts, sack_permitted;
+  u8 sack_count;
   u32 ts_value, ts_echo;
+  struct sack_block sack[SACK_MAX];
 };
 // Reads the option bytes of a header; false when they are malformed (a length below 2 or beyond the
 // end): what was read so far is then not used.
@@ -146,7 +161,8 @@ void tcp_die(struct net *net, struct tcp_conn *c, enum tcp_end why);  // tells t
 void tcp_to_time_wait(struct net *net, struct tcp_conn *c);
 void tcp_touch(struct net *net, struct tcp_conn *c);
 void tcp_rearm(struct net *net, struct tcp_conn *c);
-u32 tcp_clock(const struct net *net);  // timestamp option clock, about 1 ms
+u32 tcp_second(const struct net *net);  // of the core's clock, never 0
+u32 tcp_clock(const struct net *net);   // timestamp option clock, about 1 ms
 struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
                                   u16 remote_port);
 void tcp_wait_free(struct net *net, struct time_wait *w);
@@ -156,6 +172,7 @@ void tcp_wait_free(struct net *net, struct time_wait *w);
 void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struct segment *s);
 void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *s);
 // --- tcp_in.c
+void tcp_rtt_sample(struct tcp_conn *c, u32 us);
 void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s);
 void tcp_reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s);
 
@@ -168,6 +185,8 @@ void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
 void tcp_output(struct net *net, struct tcp_conn *c);  // data, FIN and acknowledgement that are due
 void tcp_send_syn(struct net *net, struct tcp_conn *c);  // with ACK unless in SYN_SENT
 void tcp_retransmit_first(struct net *net, struct tcp_conn *c);
+// Bytes (a FIN counts) of [begin, end) sent again; 0: none could be.
+u32 tcp_send_again(struct net *net, struct tcp_conn *c, u32 begin, u32 end);
 void tcp_rewind(struct tcp_conn *c);  // snd_nxt = snd_una: everything is to be sent again
 void tcp_probe(struct net *net, struct tcp_conn *c);
 u32 tcp_ack_seq(const struct tcp_conn *c);  // for segments without data

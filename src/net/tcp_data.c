@@ -108,6 +108,13 @@ static void drain_ooo(struct net *net, struct tcp_conn *c) {
 
 // Inserts one buffer of data [seq, seq+len) that starts beyond rcv_nxt; overlaps are cut off the
 // new one, so that what was acknowledged by SACK stays.
+// RFC 2883: [begin, end) came twice.
+static void note_duplicate(struct tcp_conn *c, u32 begin, u32 end) {
+  c->sack_first = begin;
+  c->dsack_len = (u16)MIN(end - begin, (u32)U16_MAX);
+  c->has_dsack = true;
+}
+
 static void insert_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *b, u32 seq) {
   struct rxbuf **at = &c->ooo;
   while (*at != NULL && seq_le((*at)->frame_len + (*at)->len, seq)) {
@@ -115,6 +122,7 @@ static void insert_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *b, u32
   }
   if (*at != NULL && seq_le((*at)->frame_len, seq)) {  // its head lies inside *at
     u32 cut = (*at)->frame_len + (*at)->len - seq;
+    note_duplicate(c, seq, seq + MIN(cut, b->len));
     if (cut >= b->len) {
       plat_rx_release(net->core->id, b);
       return;
@@ -125,6 +133,7 @@ static void insert_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *b, u32
   }
   if (*at != NULL && seq_lt((*at)->frame_len, seq + b->len)) {  // its tail overlaps the next
     u32 keep = (*at)->frame_len - seq;
+    note_duplicate(c, seq + keep, seq + MIN(b->len, keep + (*at)->len));
     if (keep == 0) {
       plat_rx_release(net->core->id, b);
       return;
@@ -212,6 +221,9 @@ void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
     c->ack_now = true;
     fin = fin && old <= len;
     old = MIN(old, len);
+    if (old > 0) {
+      note_duplicate(c, seq, seq + old);
+    }
   }
   if (net->rx_held >= TCP_HELD_MAX && len > 0) {  // the peer sends it again, to emptier queues
     net_drop(net, DROP_TCP_POOL);
@@ -228,6 +240,7 @@ void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
   seq += old;
   if (chain != NULL && seq != c->rcv_nxt) {
     c->sack_first = seq;
+    c->has_dsack = false;
     queue_ooo(net, c, chain, seq);
   } else if (chain != NULL) {
     ASSERT(chain_len(chain) == take);

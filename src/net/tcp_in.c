@@ -8,17 +8,17 @@
 // I2  A refused SYN leaves no state and gets no answer (DESIGN 5).
 // I3  Answers to what is not acceptable are limited: per connection for challenges, per core for
 //     RST.
-#include "net/tcp_conn.h"
+#include "net/tcp_flight.h"
 
 #define CHALLENGE_MS 500u  // RFC 5961 7, counted per connection: a shared count is a side channel
 #define RST_RATE 200u
-#define PAWS_IDLE_NS (24ull * 24 * 3600 * 1000 * TCP_MS)  // RFC 7323 5.5
+#define PAWS_IDLE_S (24u * 24 * 3600)  // RFC 7323 5.5
 #define RTO_MIN_MS 200u
 #define RTO_MAX_MS 60000u
 
 // --- round-trip time (RFC 6298) and congestion window (RFC 5681, 6582, 6928)
 
-static void rtt_sample(struct tcp_conn *c, u32 us) {
+void tcp_rtt_sample(struct tcp_conn *c, u32 us) {
   us = MAX(us, 1);
   if (c->srtt_us == 0) {
     c->srtt_us = us;
@@ -36,25 +36,22 @@ void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segmen
   if (c->ts_ok && s->opt.has_ts && s->opt.ts_echo != 0) {
     u32 ticks = tcp_clock(net) - s->opt.ts_echo;
     if (ticks < 60000) {
-      rtt_sample(c, ticks * 1049);  // a tick is 2^20 ns
+      tcp_rtt_sample(c, ticks * 1049);  // a tick is 2^20 ns
     }
   } else if (c->timing && seq_le(c->rtt_seq, s->ack)) {
-    rtt_sample(c, (u32)MIN((net->core->now_ns - c->rtt_sent_ns) / 1000, 60000000ull));
+    tcp_rtt_sample(c, tcp_now_us(net) - c->rtt_sent_us);
   }
   if (seq_le(c->rtt_seq, s->ack)) {
     c->timing = false;
   }
 }
 
+// Without a flight: Reno (RFC 5681 3.1, 3465).
 static void grow_window(struct tcp_conn *c, u32 acked) {
   if (c->cwnd < c->ssthresh) {
-    c->cwnd += MIN(acked, 2 * c->mss);  // slow start with byte counting (RFC 3465)
+    c->cwnd += MIN(acked, 2 * c->mss);
   } else {
-    c->bytes_acked += acked;
-    if (c->bytes_acked >= c->cwnd) {
-      c->bytes_acked -= c->cwnd;
-      c->cwnd += c->mss;
-    }
+    c->cwnd += MAX((u32)((u64)c->mss * acked / c->cwnd), 1u);
   }
   c->cwnd = MIN(c->cwnd, 4u << 20);
 }
@@ -63,13 +60,13 @@ static void enter_recovery(struct net *net, struct tcp_conn *c) {
   u32 flight = c->snd_nxt - c->snd_una;
   c->ssthresh = MAX(flight / 2, 2 * c->mss);
   c->recover = c->snd_max;
-  c->fast_dup = 1;
+  c->fast_dup = true;
   c->cwnd = c->ssthresh + 3 * c->mss;
   tcp_retransmit_first(net, c);
 }
 
 static void on_duplicate_ack(struct net *net, struct tcp_conn *c) {
-  c->dup_acks++;
+  c->dup_acks = (u8)MIN(c->dup_acks + 1u, 255u);
   if (c->fast_dup) {
     c->cwnd += c->mss;  // RFC 5681 3.2: a segment has left the network
     tcp_touch(net, c);
@@ -95,7 +92,7 @@ static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment
   } else {
     if (c->fast_dup) {
       c->cwnd = MIN(c->ssthresh, MAX(c->snd_nxt - c->snd_una, c->mss) + c->mss);
-      c->fast_dup = 0;
+      c->fast_dup = false;
     } else {
       grow_window(c, acked);
       // Kept near: half the sequence space later it would compare as the future.
@@ -104,7 +101,7 @@ static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment
     c->dup_acks = 0;
   }
   c->rtx_ns = all ? U64_MAX : net->core->now_ns + c->rto_ms * TCP_MS;
-  c->stuck_ns = all ? U64_MAX : net->core->now_ns;
+  c->stuck_s = all ? 0 : tcp_second(net);
   tcp_touch(net, c);
 }
 
@@ -163,8 +160,12 @@ static bool take_ack(struct net *net, struct tcp_conn *c, const struct segment *
   u32 window_before = c->snd_wnd;
   update_window(net, c, s);
   bool fin_done = fin_acked(c, s->ack);
-  if (seq_lt(c->snd_una, s->ack) &&
-      !(fin_done && s->ack == c->snd_una + 1 && c->snd_una == c->snd_end)) {
+  if (c->flight != NULL) {
+    if (seq_le(c->snd_una, s->ack)) {
+      tcp_flight_on_ack(net, c, s);
+    }
+  } else if (seq_lt(c->snd_una, s->ack) &&
+             !(fin_done && s->ack == c->snd_una + 1 && c->snd_una == c->snd_end)) {
     on_new_ack(net, c, s);
   } else if (s->ack == c->snd_una && s->len == 0 && c->snd_nxt != c->snd_una &&
              window_before == c->snd_wnd && (s->flags & TCPF_FIN) == 0) {
@@ -172,12 +173,12 @@ static bool take_ack(struct net *net, struct tcp_conn *c, const struct segment *
   }
   if (c->snd_wnd == 0) {  // shut, but alive: RFC 9293 3.8.6.1 keeps such a connection
     c->retries = 0;
-    c->stuck_ns = c->stuck_ns == U64_MAX ? U64_MAX : net->core->now_ns;
+    c->stuck_s = c->stuck_s == 0 ? 0 : tcp_second(net);
   }
   if (fin_done) {
     c->fin_sent = true;  // also when a timeout had put it back into the queue
     c->rtx_ns = U64_MAX;
-    c->stuck_ns = U64_MAX;
+    c->stuck_s = 0;
     if (c->state == TCP_FIN_WAIT_1) {
       c->state = TCP_FIN_WAIT_2;
     } else if (c->state == TCP_CLOSING) {
@@ -219,7 +220,8 @@ static void answer_unacceptable(struct net *net, struct tcp_conn *c, const struc
 
 static bool acceptable(struct net *net, struct tcp_conn *c, const struct segment *s) {
   if (c->ts_ok && s->opt.has_ts && (s->flags & TCPF_RST) == 0 &&
-      seq_lt(s->opt.ts_value, c->ts_recent) && net->core->now_ns - c->ts_recent_ns < PAWS_IDLE_NS) {
+      seq_lt(s->opt.ts_value, c->ts_recent) &&
+      (u32)(net->core->now_ns / TCP_S) - c->ts_recent_s < PAWS_IDLE_S) {
     net_drop(net, DROP_TCP_WINDOW);  // PAWS
     answer_unacceptable(net, c, s);
     return false;
@@ -248,11 +250,11 @@ static bool acceptable(struct net *net, struct tcp_conn *c, const struct segment
 }
 
 static void take_timestamp(struct net *net, struct tcp_conn *c, const struct segment *s) {
-  bool stale = net->core->now_ns - c->ts_recent_ns >= PAWS_IDLE_NS;
+  bool stale = (u32)(net->core->now_ns / TCP_S) - c->ts_recent_s >= PAWS_IDLE_S;
   if (c->ts_ok && s->opt.has_ts && seq_le(s->seq, c->last_ack_sent) &&
       (stale || seq_le(c->ts_recent, s->opt.ts_value))) {
     c->ts_recent = s->opt.ts_value;
-    c->ts_recent_ns = net->core->now_ns;
+    c->ts_recent_s = (u32)(net->core->now_ns / TCP_S);
   }
 }
 

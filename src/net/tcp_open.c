@@ -77,7 +77,7 @@ void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struc
   c->snd_wl1 = s->seq;
   c->ts_ok = s->opt.has_ts;
   c->ts_recent = s->opt.ts_value;
-  c->ts_recent_ns = net->core->now_ns;
+  c->ts_recent_s = (u32)(net->core->now_ns / TCP_S);
   c->sack_ok = s->opt.sack_permitted;
   c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
   c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;

@@ -2,7 +2,32 @@
 // TCP header and options (RFC 9293 3.1, 3.2; RFC 7323; RFC 2018). One step a loop turn.
 #include "net/tcp_conn.h"
 
-enum { OPT_END = 0, OPT_NOP = 1, OPT_MSS = 2, OPT_SCALE = 3, OPT_SACK_OK = 4, OPT_TS = 8 };
+enum {
+  OPT_END = 0,
+  OPT_NOP = 1,
+  OPT_MSS = 2,
+  OPT_SCALE = 3,
+  OPT_SACK_OK = 4,
+  OPT_SACK = 5,
+  OPT_TS = 8
+};
+
+static void take_block(const u8 *p, u32 len, u32 i, struct tcp_options *out) {
+  if (len >= 10 + 8 * i) {
+    out->sack[i] = (struct sack_block){load_be32(p + 2 + 8 * i), load_be32(p + 6 + 8 * i)};
+    out->sack_count = (u8)(i + 1);
+  }
+}
+
+// RFC 2018 3: two bytes and one to four blocks of eight.
+static void take_sack(const u8 *p, u32 len, struct tcp_options *out) {
+  if (len % 8 == 2 && len >= 10 && len <= 34) {
+    take_block(p, len, 0, out);
+    take_block(p, len, 1, out);
+    take_block(p, len, 2, out);
+    take_block(p, len, 3, out);
+  }
+}
 
 // One option of at least two bytes, wholly inside [p, p+len).
 static void take(const u8 *p, u32 len, struct tcp_options *out) {
@@ -15,6 +40,7 @@ static void take(const u8 *p, u32 len, struct tcp_options *out) {
     }
     break;
   case OPT_SACK_OK: out->sack_permitted = len == 2; break;
+  case OPT_SACK: take_sack(p, len, out); break;
   case OPT_TS:
     if (len == 10) {
       out->has_ts = true;
@@ -32,6 +58,7 @@ bool tcp_options_parse(const u8 *options, u32 len, struct tcp_options *out) {
   while (pos < len)
     LOOP_ASSIGNS(pos, *out)
   LOOP_INVARIANT(pos <= len && out->shift <= 14 && (out->has_shift || out->shift == 0))
+  LOOP_INVARIANT(out->sack_count <= SACK_MAX)
   LOOP_INVARIANT(out->has_ts || (out->ts_value == 0 && out->ts_echo == 0))
   LOOP_DECREASES(len - pos)
   {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sending: segments are cut from the queue when the turn ends, as large as the peer's window, the
 // congestion window and the device's segmentation allow. RFC 9293 3.8, RFC 5681, RFC 7323.
-#include "net/tcp_conn.h"
+#include "net/tcp_flight.h"
 
 #define TS_OPTION_LEN 12u
 #define SACK_BLOCKS_MAX 3u
@@ -20,10 +20,6 @@ u32 tcp_window(const struct tcp_conn *c) {
   return bytes >= grown + step ? bytes : grown;
 }
 
-struct sack_block {
-  u32 begin, end;
-};
-
 // The block of adjacent buffers at *b; moves *b behind it.
 static struct sack_block next_block(const struct rxbuf **b) {
   struct sack_block block = {(*b)->frame_len, (*b)->frame_len + (*b)->len};
@@ -39,8 +35,33 @@ static u32 put_block(u8 *h, u32 at, struct sack_block block) {
   return at + 8;
 }
 
+// The blocks behind h + at: what came twice (RFC 2883 4), what came last (RFC 2018 4), others.
+static u32 write_sack(struct tcp_conn *c, u8 *h, u32 at) {
+  u32 end = at + 8 * SACK_BLOCKS_MAX;
+  if (c->has_dsack) {
+    at = put_block(h, at, (struct sack_block){c->sack_first, c->sack_first + c->dsack_len});
+    c->has_dsack = false;
+  }
+  const struct rxbuf *latest = NULL;
+  for (const struct rxbuf *b = c->ooo; b != NULL;) {
+    const struct rxbuf *first = b;
+    struct sack_block block = next_block(&b);
+    if (c->sack_first - block.begin < block.end - block.begin) {
+      at = put_block(h, at, block);
+      latest = first;
+      break;
+    }
+  }
+  for (const struct rxbuf *b = c->ooo; b != NULL && at < end;) {
+    const struct rxbuf *first = b;
+    struct sack_block block = next_block(&b);
+    at = first == latest ? at : put_block(h, at, block);
+  }
+  return at;
+}
+
 // Writes timestamps and SACK blocks; returns the header's length.
-static u32 write_options(const struct net *net, const struct tcp_conn *c, u8 *h, bool with_sack) {
+static u32 write_options(const struct net *net, struct tcp_conn *c, u8 *h, bool with_sack) {
   u32 len = TCP_LEN;
   if (c->ts_ok) {
     h[len] = h[len + 1] = 1;
@@ -50,24 +71,10 @@ static u32 write_options(const struct net *net, const struct tcp_conn *c, u8 *h,
     store_be32(h + len + 8, c->ts_recent);
     len += TS_OPTION_LEN;
   }
-  if (!with_sack || !c->sack_ok || c->ooo == NULL) {
+  if (!with_sack || !c->sack_ok || (c->ooo == NULL && !c->has_dsack)) {
     return len;
   }
-  u32 at = len + 4;
-  const struct rxbuf *latest = c->ooo;
-  for (const struct rxbuf *b = c->ooo; b != NULL;) {  // RFC 2018 4: the block that came last first
-    struct sack_block block = next_block(&b);
-    if (c->sack_first - block.begin < block.end - block.begin) {
-      at = put_block(h, at, block);
-      latest = NULL;
-      break;
-    }
-  }
-  u32 first = latest == NULL ? load_be32(h + len + 4) : c->ooo->frame_len - 1;
-  for (const struct rxbuf *b = c->ooo; b != NULL && at < len + 4 + 8 * SACK_BLOCKS_MAX;) {
-    struct sack_block block = next_block(&b);
-    at = block.begin == first ? at : put_block(h, at, block);
-  }
+  u32 at = write_sack(c, h, len + 4);
   h[len] = h[len + 1] = 1;
   h[len + 2] = 5;
   h[len + 3] = (u8)(at - len - 2);
@@ -164,8 +171,15 @@ void tcp_rewind(struct tcp_conn *c) {
   c->unsent_off = 0;
 }
 
-// One segment (or super-segment) of up to `len` bytes at snd_nxt. Returns bytes taken; sets *sent.
-static u32 send_data(struct net *net, struct tcp_conn *c, u32 len, bool *sent) {
+struct cut {  // what a segment is to carry
+  u32 seq;
+  struct txbuf *b;  // holds the byte seq at off
+  u32 off, len;
+};
+
+// One segment (or super-segment) of up to cut->len bytes, and the FIN when it comes next. Returns
+// sequence numbers taken; 0 with *sent = false: not now.
+static u32 send_cut(struct net *net, struct tcp_conn *c, const struct cut *cut, bool *sent) {
   struct nic *nic = &net->nic[c->nic];
   struct frame f;
   *sent = false;
@@ -173,13 +187,13 @@ static u32 send_data(struct net *net, struct tcp_conn *c, u32 len, bool *sent) {
     return 0;
   }
   u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
-  u32 header_len = write_options(net, c, h, len <= c->mss - 36);
+  u32 header_len = write_options(net, c, h, cut->len <= c->mss - 36);
   u32 most = nic->info.tx_tso4 && nic->info.tx_csum ? SUPER_MAX / c->mss * c->mss : c->mss;
-  u32 got = len > 0 ? gather(c, &f, c->unsent, c->unsent_off, MIN(len, most)) : 0;
-  bool last = c->snd_nxt + got == c->snd_end;
-  bool fin = last && c->fin_queued && len == got;
+  u32 got = cut->len > 0 ? gather(c, &f, cut->b, cut->off, MIN(cut->len, most)) : 0;
+  bool last = cut->seq + got == c->snd_end;
+  bool fin = last && c->fin_queued && cut->len == got;
   u8 flags = (u8)(TCPF_ACK | (last && got > 0 ? TCPF_PSH : 0) | (fin ? TCPF_FIN : 0));
-  write_header(c, h, c->snd_nxt, flags, header_len);
+  write_header(c, h, cut->seq, flags, header_len);
   if (got > c->mss) {
     f.tx->gso = GSO_TCP4;
     f.tx->gso_size = (u16)c->mss;
@@ -188,18 +202,79 @@ static u32 send_data(struct net *net, struct tcp_conn *c, u32 len, bool *sent) {
     return 0;
   }
   *sent = true;
+  c->fin_sent = c->fin_sent || fin;
+  ack_is_out(c);
+  return got + (fin ? 1 : 0);
+}
+
+// New data has left: the scoreboard, once more than one segment is out (an exchange of single
+// messages does without).
+static void note_sent(struct net *net, struct tcp_conn *c, u32 top) {
+  bool several = c->snd_max != c->snd_una || top - c->snd_max > c->mss;
+  if (c->flight == NULL && c->sack_ok && several && c->retries == 0 && c->dup_acks == 0) {
+    tcp_flight_take(net, c);
+  }
+  if (c->flight != NULL) {
+    flight_sent(c->flight, top, tcp_now_us(net));
+    c->flight->prr_out += top - c->snd_max;
+  }
+}
+
+// Up to `len` bytes at snd_nxt.
+static void send_data(struct net *net, struct tcp_conn *c, u32 len, bool *sent) {
+  struct cut cut = {c->snd_nxt, c->unsent, c->unsent_off, len};
+  u32 top = c->snd_nxt + send_cut(net, c, &cut, sent);
+  if (!*sent) {
+    return;
+  }
+  u32 got = (seq_lt(c->snd_end, top) ? c->snd_end : top) - c->snd_nxt;
   if (!c->ts_ok && !c->timing && got > 0 && c->snd_nxt == c->snd_max) {  // RFC 6298 3: Karn
     c->timing = true;
     c->rtt_seq = c->snd_nxt + got;
-    c->rtt_sent_ns = net->core->now_ns;
+    c->rtt_sent_us = tcp_now_us(net);
+  }
+  if (c->snd_nxt == c->snd_max && top != c->snd_max) {
+    note_sent(net, c, top);
   }
   advance(c, got);
   c->snd_nxt += got;
-  c->fin_sent = c->fin_sent || fin;
-  u32 top = c->snd_nxt + (fin ? 1 : 0);
   c->snd_max = seq_lt(c->snd_max, top) ? top : c->snd_max;
-  ack_is_out(c);
-  return got;
+}
+
+// The buffer with the byte `seq`, from the hint or the front of the queue.
+static struct cut cut_at(struct tcp_conn *c, u32 seq, u32 len) {
+  struct tcp_flight *f = c->flight;
+  if (f->hint == NULL || seq_lt(seq, f->hint_seq)) {
+    f->hint = list_empty(&c->queue) ? NULL : CONTAINER_OF(c->queue.next, struct txbuf, link);
+    f->hint_seq = c->snd_una;
+  }
+  while (f->hint != NULL && seq_le(f->hint_seq + f->hint->len, seq)) {
+    f->hint_seq += f->hint->len;
+    f->hint = f->hint->link.next == &c->queue
+                  ? NULL
+                  : CONTAINER_OF(f->hint->link.next, struct txbuf, link);
+  }
+  return (struct cut){seq, f->hint, seq - f->hint_seq, len};
+}
+
+u32 tcp_send_again(struct net *net, struct tcp_conn *c, u32 begin, u32 end) {
+  struct tcp_flight *f = c->flight;
+  bool sent = false;
+  ASSERT(seq_le(c->snd_una, begin));
+  ASSERT(seq_lt(begin, end));
+  u32 data_end = seq_lt(c->snd_end, end) ? c->snd_end : end;
+  struct cut cut = cut_at(c, begin, data_end - begin);
+  u32 took = send_cut(net, c, &cut, &sent);
+  if (!sent) {
+    return 0;
+  }
+  ASSERT(took > 0);
+  flight_sent_again(f, begin, begin + took, tcp_now_us(net));
+  f->prr_out += took;
+  f->undo_left += took;
+  f->rto_from_ns = begin == c->snd_una ? net->core->now_ns : f->rto_from_ns;
+  net->stats.tcp_retransmits++;
+  return took;
 }
 
 // RFC 9293 3.10.7.4 wants SND.NXT, as the peer saw it: what a timeout put back was sent all the
@@ -286,23 +361,45 @@ void tcp_send_bare(struct net *net, const struct bare *b) {
 
 // Usable window: what may be sent now beyond snd_nxt.
 static u32 usable(const struct tcp_conn *c) {
-  u32 window = MIN(c->snd_wnd, c->cwnd);
   u32 flight = c->snd_nxt - c->snd_una;
-  return window > flight ? window - flight : 0;
+  u32 window = c->snd_wnd > flight ? c->snd_wnd - flight : 0;
+  u32 pipe = c->flight != NULL ? flight_pipe(c, c->flight) : flight;
+  u32 room = c->cwnd > pipe ? c->cwnd - pipe : 0;
+  if (c->flight != NULL && c->force) {
+    room = MAX(room, c->mss);  // a tail loss probe
+  }
+  return MIN(window, room);
 }
 
 static void arm_rtx(struct net *net, struct tcp_conn *c) {
+  if (c->flight != NULL) {
+    tlp_schedule(net, c);
+    rack_arm(net, c);
+    return;
+  }
   if (c->rtx_ns == U64_MAX) {
     c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
-    if (c->stuck_ns == U64_MAX) {
-      c->stuck_ns = net->core->now_ns;
-    }
+    c->stuck_s = c->stuck_s == 0 ? tcp_second(net) : c->stuck_s;
   }
 }
 
 // Sender's silly window avoidance (RFC 9293 3.8.6.2.1); no Nagle: a turn has batched already.
 static bool worth_sending(const struct tcp_conn *c, u32 len, u32 waiting) {
   return len > 0 && (len == waiting || len >= c->mss || len >= c->snd_wnd_max / 2);
+}
+
+// What is lost goes before what is new (RFC 6675 5, NextSeg rule 1).
+static void send_lost(struct net *net, struct tcp_conn *c) {
+  u32 begin;
+  u32 end;
+  while (c->flight != NULL && flight_first_lost(c->flight, &begin, &end)) {
+    u32 len = tcp_flight_again(c, begin, end);
+    if (len == 0 || tcp_send_again(net, c, begin, begin + len) == 0) {
+      break;
+    }
+    c->force = false;
+    rack_arm(net, c);
+  }
 }
 
 void tcp_output(struct net *net, struct tcp_conn *c) {
@@ -315,6 +412,7 @@ void tcp_output(struct net *net, struct tcp_conn *c) {
     }
     return;
   }
+  send_lost(net, c);
   bool sent = true;
   while (sent) {
     u32 waiting = c->snd_end - c->snd_nxt;
@@ -324,7 +422,7 @@ void tcp_output(struct net *net, struct tcp_conn *c) {
       break;
     }
     c->force = false;
-    (void)send_data(net, c, len, &sent);
+    send_data(net, c, len, &sent);
     arm_rtx(net, c);
   }
   if (c->snd_end != c->snd_nxt && c->snd_nxt == c->snd_una && usable(c) < c->mss) {
@@ -351,7 +449,7 @@ void tcp_retransmit_first(struct net *net, struct tcp_conn *c) {
   bool sent = false;
   tcp_rewind(c);
   u32 len = MIN(MIN(c->snd_end - c->snd_una, c->snd_max - c->snd_una), c->mss);
-  (void)send_data(net, c, len, &sent);  // only what was sent before
+  send_data(net, c, len, &sent);  // only what was sent before
   c->timing = false;
   net->stats.tcp_retransmits++;
   if (seq_lt(c->snd_nxt, nxt)) {  // back to where sending had come
@@ -365,8 +463,9 @@ void tcp_retransmit_first(struct net *net, struct tcp_conn *c) {
 void tcp_probe(struct net *net,
                struct tcp_conn *c) {  // RFC 9293 3.8.6.1: one byte beyond the window
   bool sent = false;
+  tcp_flight_drop(net, c);
   tcp_rewind(c);
-  (void)send_data(net, c, MIN(c->snd_end - c->snd_una, 1u), &sent);
+  send_data(net, c, MIN(c->snd_end - c->snd_una, 1u), &sent);
 }
 
 void tcp_acked(struct net *net, struct tcp_conn *c, u32 ack) {

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "net/net_sim_test_support.h"
+#include "net/tcp_flight.h"
 
 #define STREAM_MAX 200000u
 
@@ -133,13 +134,44 @@ static struct {
   u64 rto_at, rto;
   u32 ts_recent;
   bool got[STREAM_MAX + 2];
-  u32 got_len, fin_at;
+  u32 got_len, fin_at, dup_begin, dup_end;
+  bool has_dup;
   bool has_fin;
   u64 shut_until;
 } peer;
 
+// SACK blocks of what came early, sometimes after a D-SACK of what came last (RFC 2018, 2883).
+static u32 peer_sack(u8 *out, u32 most) {
+  u32 n = 4;
+  u32 at = peer.rcv - peer.irs - 1;
+  if (peer.has_dup) {
+    store_be32(out + n, peer.dup_begin);
+    store_be32(out + n + 4, peer.dup_end);
+    n += 8;
+    peer.has_dup = false;
+  }
+  while (at < app.want_send && n < 4 + 8 * most) {
+    u32 begin = at;
+    for (; begin < app.want_send && !peer.got[begin]; begin++) {
+    }
+    for (at = begin; at < app.want_send && peer.got[at]; at++) {
+    }
+    if (at > begin) {
+      store_be32(out + n, peer.irs + 1 + begin);
+      store_be32(out + n + 4, peer.irs + 1 + at);
+      n += 8;
+    }
+  }
+  if (n == 4) {
+    return 0;
+  }
+  memcpy(out, "\x01\x01\x05", 3);
+  out[3] = (u8)(n - 2);
+  return n;
+}
+
 static void peer_segment(u8 flags, u32 seq, u32 len) {
-  static u8 frame[SIM_FRAME], data[SIM_FRAME], options[24];
+  static u8 frame[SIM_FRAME], data[SIM_FRAME], options[64];
   for (u32 i = 0; i < len; i++) {
     data[i] = pattern(seq - peer.iss - 1 + i, 7);
   }
@@ -162,6 +194,9 @@ static void peer_segment(u8 flags, u32 seq, u32 len) {
     store_be32(options + n + 4, (u32)(unit_now_ns / SIM_MS) + 0xfffffff0u);
     store_be32(options + n + 8, peer.ts_recent);
     n += 12;
+  }
+  if (peer.sack && (flags & TCPF_SYN) == 0 && peer.established) {
+    n += peer_sack(options + n, peer.ts ? 3 : 4);
   }
   u32 shift = peer.scale && (flags & TCPF_SYN) == 0 ? 3 : 0;
   struct sim_seg s = {.seq = seq,
@@ -219,6 +254,9 @@ static void peer_input(const struct segment *s, const u8 *payload) {
     SIM_CHECK(at + s->len <= app.want_send);
     SIM_CHECK(s->len == 1 || seq_le(s->seq + s->len, peer.edge));  // one byte: a probe
     bool fits = (i32)(peer.rcv + peer.wnd - s->seq) >= (i32)s->len;
+    peer.has_dup = s->len > 0 && fits && peer.got[at] && peer.got[at + s->len - 1];
+    peer.dup_begin = s->seq;
+    peer.dup_end = s->seq + s->len;
     for (u32 i = 0; i < s->len && fits; i++) {
       SIM_CHECK(payload[i] == pattern(at + i, 3));
       peer.got[at + i] = true;
@@ -302,7 +340,7 @@ static void check_clean(void) {
   SIM_CHECK(sim.held_count == 0);
   SIM_CHECK(pool_taken(&sim.net->slots) == 0);
   SIM_CHECK(pool_taken(&sim.net->small) == 0 && pool_taken(&sim.net->large) == 0);
-  SIM_CHECK(pool_taken(&sim.net->conns) == 0);
+  SIM_CHECK(pool_taken(&sim.net->conns) == 0 && pool_taken(&sim.net->flights) == 0);
   SIM_CHECK(sim.net->rx_held == 0);
   SIM_CHECK(sim.rxbufs == 0);
 }
@@ -334,6 +372,7 @@ static void transfer(u64 seed) {
                               .txbuf_small_reserve = 4,
                               .txbuf_large = 48,
                               .tx_slots = 80};
+  limits.tcp_flights = seed % 4 == 0 ? 0 : 2;
   sim_start(seed, &limits, sim_draw(2) ? 1000 * SIM_MS : 0xfffff000ull * 4000);
   sim_static_address();
   memset(&app, 0, sizeof app);
@@ -386,6 +425,9 @@ static void transfer(u64 seed) {
       peer_send(gro);
     }
     loop_turn(&sim.core);
+    if (app.conn != NULL) {
+      flight_check(app.conn);
+    }
     u64 next = MIN(sim_next_ns(), peer.established ? peer.rto_at : syn_at);
     unit_now_ns = MAX(unit_now_ns + 100000, MIN(next, unit_now_ns + 50 * SIM_MS));
     if (unit_now_ns >= end) {

@@ -133,6 +133,7 @@ int main(void) {
       .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
   const struct net_limits limits = {.tcp_conns = 4 * CONNS + 16,
                                     .tcp_time_wait = 16,
+                                    .tcp_flights = CONNS,
                                     .txbuf_small = 4 * CONNS,
                                     .txbuf_small_reserve = 16,
                                     .txbuf_large = 64,

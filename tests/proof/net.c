@@ -12,8 +12,10 @@ void proof_tcp_options(void) {
   bool good = tcp_options_parse(in.ptr, (u32)in.len, &out);
   PROVE(out.shift <= 14);
   PROVE(out.has_shift || out.shift == 0);
+  PROVE(out.sack_count <= SACK_MAX);
   PROVE(out.has_ts || (out.ts_value == 0 && out.ts_echo == 0));
-  if (good && out.has_ts && out.has_shift && out.sack_permitted && out.mss == 1460) {
+  if (good && out.has_ts && out.sack_count == 1 && out.has_shift && out.sack_permitted &&
+      out.mss == 1460) {
     PROOF_REACHED();
   }
 }

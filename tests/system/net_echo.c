@@ -114,6 +114,7 @@ void urmqtt_main(void) {
   static u16 ports[] = {7, 9, 19};
   static const struct net_limits limits = {.tcp_conns = CONNS,
                                            .tcp_time_wait = 64,
+                                           .tcp_flights = CONNS,
                                            .txbuf_small = 256,
                                            .txbuf_small_reserve = 32,
                                            .txbuf_large = 1024,
