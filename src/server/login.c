@@ -113,6 +113,8 @@ static bool begin_next(struct logins *l) {
   }
   struct login *n = CONTAINER_OF(link, struct login, link);
   l->current = n;
+  n->conn->deadline_ns = n->conn->server->core->now_ns + LOGIN_HASH_NS;
+  conn_arm(n->conn);
   struct mqtt_connect m;
   struct bytes packet = bytes_of(n->conn->packet, n->conn->packet_len);
   enum mqtt_reason bad = mqtt_decode_connect(packet, &m);

@@ -27,7 +27,9 @@
 #define LOGIN_DEBT_MAX_NS (10 * LOGIN_BUDGET_NS)  // a stopped machine is no debt for ever
 #define LOGIN_SLICE_NS 200000ull
 #define LOGIN_TARPIT_NS 1000000000ull
-#define LOGIN_WAIT_NS 10000000000ull  // then the client is sent away
+#define LOGIN_WAIT_NS 10000000000ull  // for its turn; then the client is sent away
+#define LOGIN_HASH_NS \
+  30000000000ull  // from its turn on: a slow machine's argon2id within the budget
 #define LOGIN_FLOWS 256u
 #define LOGIN_STEP 48u  // iterations between two looks at the clock, about 40 us
 
