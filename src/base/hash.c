@@ -62,3 +62,11 @@ u32 crc32c(u32 seed, struct bytes data) {
                                 0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
   return crc_step(seed, data, table);
 }
+
+u32 crc32(u32 seed, struct bytes data) {
+  static const u32 table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
+                                0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+                                0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c,
+                                0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
+  return crc_step(seed, data, table);
+}

@@ -13,3 +13,6 @@ u64 siphash(const struct siphash_key *key, struct bytes data);
 
 // CRC-32C (Castagnoli, reflected 0x82f63b78), RFC 3720 B.4; `seed` is 0 or a previous result.
 u32 crc32c(u32 seed, struct bytes data);
+
+// CRC-32 (IEEE 802.3, reflected 0xedb88320), UEFI 2.10 5.3: partition tables only; `seed` as above.
+u32 crc32(u32 seed, struct bytes data);
