@@ -65,6 +65,10 @@ static bool find_password(const void *ctx, const struct access_who *who,
   return password_find(ctx, who->username, out);
 }
 
+static bool find_scram(const void *ctx, const struct access_who *who, struct password_hash *out) {
+  return password_find_scram(ctx, who->username, out);
+}
+
 static void complain(struct config_report *report, const char *file, u32 line, const char *text) {
   struct config_problem *q = &report->problem[MIN(report->count, CONFIG_PROBLEMS_MAX - 1)];
   *q = (struct config_problem){.severity = CONFIG_ERROR, .line = line};
@@ -158,6 +162,9 @@ enum err security_load(struct security *s, struct core *core, const struct confi
     bool there = i < security_sets(c);
     struct access_rules rules = {.ctx = there ? out.acl[i] : NULL, .allows = acl_allows};
     struct login_source source = {.ctx = there ? out.passwords[i] : NULL, .find = find_password};
+    if (source.ctx != NULL && password_stats(source.ctx).scram > 0) {
+      source.find_scram = find_scram;
+    }
     broker_set_access(core->broker, i, rules.ctx != NULL ? &rules : NULL,
                       there && security_of(c, i)->acl_subscribe_check);
     server_set_logins(core->server, i, source.ctx != NULL ? &source : NULL);

@@ -98,6 +98,7 @@ struct broker_identity {
   struct bytes id_prefix;  // of an assigned client id; empty = the broker's
   bool has_username;       // false: anonymous
   bool from_certificate;
+  struct bytes auth_method, auth_data;  // for the CONNACK, when CONNECT had a method; borrowed
   u32 credential;  // the server's own: what the password was judged by; 0 = no password was
   u8 access_set;   // which rules hold for it, < BROKER_ACCESS_SETS
   u8 qos_max;      // the listener's highest QoS, 0..2
@@ -149,6 +150,9 @@ enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subs
 // tries to raise a zero session expiry.
 enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disconnect *d,
                                       struct bytes packet, u64 now_ns);
+// A whole control packet of the server's own making (AUTH), behind those that wait. False: no
+// memory, or the client does not read.
+bool broker_answer(struct session *s, enum mqtt_type type, struct bytes packet);
 // PINGREQ: a PINGRESP is queued.
 void broker_on_ping(struct session *s);
 // The connection is gone without DISCONNECT: the will is due.

@@ -7,7 +7,7 @@
 
 static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_connect *c,
                                       struct bytes packet, const struct broker_identity *id) {
-  if (mqtt_has(&c->props, MQTT_P_AUTH_METHOD)) {
+  if (mqtt_has(&c->props, MQTT_P_AUTH_METHOD) && id->auth_method.len == 0) {
     return MQTT_BAD_AUTH_METHOD;
   }
   bool may_be_empty = c->version == MQTT_V5 || (c->version == MQTT_V4 && c->clean_start);
@@ -103,7 +103,8 @@ struct connack {
   u16 keep_alive_s;
   u8 qos_max;
   struct bytes assigned;  // client id; empty: it has its own
-  u8 *block;              // the packet, made before anything is changed
+  struct bytes auth_method, auth_data;
+  u8 *block;  // the packet, made before anything is changed
   u32 len;
 };
 
@@ -112,7 +113,7 @@ struct connack {
 // Properties of the CONNACK of 5.0; returns how many.
 // [MQTT-3.2.2-8]
 static u32 connack_props(const struct broker_limits *l, const struct mqtt_connect *c,
-                         const struct connack *a, struct mqtt_prop_out list[10]) {
+                         const struct connack *a, struct mqtt_prop_out list[12]) {
   u32 n = 0;
   list[n++] = (struct mqtt_prop_out){.id = MQTT_P_RECEIVE_MAXIMUM, .number = RECEIVE_MAXIMUM};
   if (a->qos_max < 2) {  // [MQTT-3.2.2-9]
@@ -138,6 +139,10 @@ static u32 connack_props(const struct broker_limits *l, const struct mqtt_connec
     list[n++] =
         (struct mqtt_prop_out){.id = MQTT_P_RESPONSE_INFORMATION, .text = l->response_information};
   }
+  if (a->auth_method.len > 0) {  // [MQTT-4.12.0-5]
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_AUTH_METHOD, .text = a->auth_method};
+    list[n++] = (struct mqtt_prop_out){.id = MQTT_P_AUTH_DATA, .text = a->auth_data};
+  }
   list[n].id = 0;
   return n;
 }
@@ -145,10 +150,11 @@ static u32 connack_props(const struct broker_limits *l, const struct mqtt_connec
 // Makes the packet for a session that is not present; the flag is put in later. False: no memory.
 // [MQTT-3.2.2-2] [MQTT-3.2.2-6]
 static bool make_connack(struct broker *b, const struct mqtt_connect *c, struct connack *a) {
-  struct mqtt_prop_out list[10];
+  struct mqtt_prop_out list[12];
   u32 count = connack_props(&b->limits, c, a, list);
   ASSERT(count < ARRAY_COUNT(list));
-  u32 most = CONNACK_FIXED + (u32)(a->assigned.len + b->limits.response_information.len);
+  u32 most = CONNACK_FIXED + (u32)(a->assigned.len + b->limits.response_information.len +
+                                   a->auth_method.len + a->auth_data.len);
   a->block = blocks_take(&b->blocks, most);
   if (a->block == NULL) {
     return false;
@@ -222,7 +228,10 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
   }
   // Memory first: what follows cannot be undone.
   u8 assigned[ASSIGNED_MAX];
-  struct connack a = {.qos_max = id->qos_max, .keep_alive_s = keep_alive_of(b, c)};
+  struct connack a = {.qos_max = id->qos_max,
+                      .keep_alive_s = keep_alive_of(b, c),
+                      .auth_method = id->auth_method,
+                      .auth_data = id->auth_data};
   struct bytes client_id = id->client_id.len > 0 ? id->client_id : bytes_part(packet, c->client_id);
   if (client_id.len == 0) {
     client_id = a.assigned = assign_id(b, id->id_prefix, assigned);

@@ -92,3 +92,15 @@ bool inbound_remove(struct session *s, u16 packet_id) {
   s->inbound_count--;
   return true;
 }
+
+bool broker_answer(struct session *s, enum mqtt_type type, struct bytes packet) {
+  if (s->control.count >= CONTROL_MAX) {
+    return false;
+  }
+  u8 *block = blocks_take(&s->b->blocks, (u32)packet.len);
+  if (block == NULL) {
+    return false;
+  }
+  memcpy(block, packet.ptr, packet.len);
+  return control_push(s, (u8)type, 0, 0, block, (u32)packet.len);
+}

@@ -14,10 +14,13 @@ struct entry {
 };
 struct passwords {
   struct siphash_key key;
+  struct siphash_key steady;  // made of the entries: the same after a restart
   struct entry *entry;
   u32 *bucket;
+  u32 *order;  // entries: those for passwords, then those for SCRAM
   u8 *text;
   u32 bucket_mask, count, text_len;
+  u32 scram;
 };
 
 // --- encoded hashes
@@ -64,6 +67,27 @@ static const char *argon_costs(struct bytes text, struct password_hash *out) {
   return text.len == 0 ? NULL : "argon2id wants m=KIB,t=PASSES,p=LANES";
 }
 
+// ITERATIONS$SALT$STOREDKEY$SERVERKEY
+static const char *scram_keys(struct bytes text, struct password_hash *out) {
+  u64 iterations = 0;
+  u8 len = 0;
+  *out = (struct password_hash){.kind = PASSWORD_SCRAM_SHA256, .hash_len = PASSWORD_HASH_LEN};
+  if (bytes_to_u64(cut(&text, '$'), PASSWORD_ITERATIONS_MAX, &iterations) != ERR_OK ||
+      iterations < PASSWORD_SCRAM_ITERATIONS_MIN) {
+    return "the iterations of $scram-sha-256$ must be 4096 to 1000000";
+  }
+  out->iterations = (u32)iterations;
+  if (!decode64(cut(&text, '$'), 1, out->salt, PASSWORD_SALT_MAX, &out->salt_len)) {
+    return "the salt is not base64 of up to 64 bytes";
+  }
+  const u32 n = PASSWORD_SCRAM_KEY_LEN;
+  if (!decode64(cut(&text, '$'), n, out->hash, n, &len) ||
+      !decode64(text, n, out->hash + n, n, &len)) {
+    return "the keys of $scram-sha-256$ are not base64 of 32 bytes each";
+  }
+  return NULL;
+}
+
 const char *password_decode(struct bytes text, struct password_hash *out) {
   *out = (struct password_hash){.kind = PASSWORD_SHA512};
   u32 hash_least = PASSWORD_HASH_LEN;
@@ -73,6 +97,9 @@ const char *password_decode(struct bytes text, struct password_hash *out) {
   if (front.len != 0) {
     return "this is no hash: it must begin with $6$, $7$ or $argon2id$ (mosquitto_passwd -U makes "
            "hashes)";
+  }
+  if (bytes_equal_str(kind, "scram-sha-256")) {
+    return scram_keys(text, out);
   }
   if (bytes_equal_str(kind, "7")) {
     out->kind = PASSWORD_PBKDF2;
@@ -92,7 +119,7 @@ const char *password_decode(struct bytes text, struct password_hash *out) {
       return bad;
     }
   } else if (!bytes_equal_str(kind, "6")) {
-    return "an unknown kind of hash: $6$, $7$ and $argon2id$ are known";
+    return "an unknown kind of hash: $6$, $7$, $argon2id$ and $scram-sha-256$ are known";
   }
   u32 salt_least = out->kind == PASSWORD_ARGON2ID ? 8 : 1;
   if (!decode64(cut(&text, '$'), salt_least, out->salt, PASSWORD_SALT_MAX, &out->salt_len)) {
@@ -104,19 +131,32 @@ const char *password_decode(struct bytes text, struct password_hash *out) {
   return NULL;
 }
 
-void password_encode(const struct password_hash *h, struct writer *w) {
+static void encode64(const u8 *from, u32 len, struct writer *w) {
   u8 text[BASE64_LEN(PASSWORD_HASH_LEN)];
-  ASSERT(h->kind == PASSWORD_SHA512 || h->kind == PASSWORD_PBKDF2);
+  ASSERT(len <= PASSWORD_HASH_LEN);
+  write_bytes(w, bytes_of(text, base64_encode(bytes_of(from, len), span_of(text, sizeof text))));
+}
+
+void password_encode(const struct password_hash *h, struct writer *w) {
+  ASSERT(h->kind != PASSWORD_ARGON2ID);
+  if (h->kind == PASSWORD_SCRAM_SHA256) {
+    const u32 n = PASSWORD_SCRAM_KEY_LEN;
+    fmt(w, "$scram-sha-256$%u$", h->iterations);
+    encode64(h->salt, h->salt_len, w);
+    write_u8(w, '$');
+    encode64(h->hash, n, w);
+    write_u8(w, '$');
+    encode64(h->hash + n, n, w);
+    return;
+  }
   if (h->kind == PASSWORD_PBKDF2) {
     fmt(w, "$7$%u$", h->iterations);
   } else {
     write_str(w, "$6$");
   }
-  u32 n = base64_encode(bytes_of(h->salt, h->salt_len), span_of(text, sizeof text));
-  write_bytes(w, bytes_of(text, n));
+  encode64(h->salt, h->salt_len, w);
   write_u8(w, '$');
-  n = base64_encode(bytes_of(h->hash, h->hash_len), span_of(text, sizeof text));
-  write_bytes(w, bytes_of(text, n));
+  encode64(h->hash, h->hash_len, w);
 }
 
 // --- the file
@@ -171,9 +211,9 @@ u64 password_bytes(struct bytes text) {
   while (buckets < lines) {
     buckets *= 2;
   }
-  return ALIGN_UP(
-      sizeof(struct passwords) + lines * sizeof(struct entry) + buckets * sizeof(u32) + text.len,
-      16ull);
+  return ALIGN_UP(sizeof(struct passwords) + lines * (sizeof(struct entry) + sizeof(u32)) +
+                      buckets * sizeof(u32) + text.len,
+                  16ull);
 }
 
 static struct passwords *lay_out(struct bytes text, struct span memory,
@@ -195,7 +235,8 @@ static struct passwords *lay_out(struct bytes text, struct span memory,
   at += lines * sizeof(struct entry);
   p->bucket = (u32 *)(void *)at;
   memset(p->bucket, 0xff, buckets * sizeof(u32));
-  p->text = at + buckets * sizeof(u32);
+  p->order = p->bucket + buckets;
+  p->text = at + (buckets + lines) * sizeof(u32);
   return p;
 }
 
@@ -245,6 +286,20 @@ static const char *take_line(struct passwords *p, struct bytes line, bool *skipp
   return NULL;
 }
 
+// Groups the entries by what they are for, and mixes a key of them all.
+static void group(struct passwords *p) {
+  u32 front = 0, back = p->count;
+  for (u32 i = 0; i < p->count; i++) {
+    const struct password_hash *h = &p->entry[i].hash;
+    bool scram = h->kind == PASSWORD_SCRAM_SHA256;
+    p->order[scram ? --back : front++] = i;
+    u64 mixed = siphash(&p->steady, bytes_of(h->hash, h->hash_len));
+    p->steady.k0 ^= siphash(&p->steady, bytes_of(h->salt, h->salt_len));
+    p->steady.k1 = (p->steady.k1 << 1 | p->steady.k1 >> 63) ^ mixed;
+  }
+  p->scram = p->count - front;
+}
+
 struct passwords *password_parse(struct bytes text, struct span memory,
                                  const struct siphash_key *key, password_say *say, void *user) {
   struct passwords *p = lay_out(text, memory, key);
@@ -270,6 +325,7 @@ struct passwords *password_parse(struct bytes text, struct span memory,
     say(user, &c);
     good &= skipped;
   }
+  group(p);
   return good ? p : NULL;
 }
 
@@ -277,12 +333,13 @@ bool password_find(const void *ctx, struct bytes username, struct password_hash 
   const struct passwords *p = ctx;
   u64 hash = siphash(&p->key, username);
   u32 i = find(p, username, (u32)hash);
-  if (i != NONE) {
+  u32 count = p->count - p->scram;
+  if (i != NONE && p->entry[i].hash.kind != PASSWORD_SCRAM_SHA256) {
     *out = p->entry[i].hash;
     return true;
   }
-  if (p->count > 0) {  // I1: chosen by bits that the buckets do not use
-    *out = p->entry[(hash >> 32) % p->count].hash;
+  if (count > 0) {  // I1: chosen by bits that the buckets do not use
+    *out = p->entry[p->order[(hash >> 32) % count]].hash;
   } else {
     *out = (struct password_hash){
         .kind = PASSWORD_PBKDF2, .iterations = 101, .salt_len = 12, .hash_len = PASSWORD_HASH_LEN};
@@ -290,8 +347,26 @@ bool password_find(const void *ctx, struct bytes username, struct password_hash 
   return false;
 }
 
+bool password_find_scram(const void *ctx, struct bytes username, struct password_hash *out) {
+  const struct passwords *p = ctx;
+  ASSERT(p->scram > 0);
+  u64 name = siphash(&p->steady, username);
+  u32 i = find(p, username, (u32)siphash(&p->key, username));
+  bool known = i != NONE && p->entry[i].hash.kind == PASSWORD_SCRAM_SHA256;
+  u32 other = p->order[p->count - p->scram + (u32)((name >> 32) % p->scram)];
+  *out = p->entry[known ? i : other].hash;
+  for (u64 at = 0; !known && at < PASSWORD_SALT_MAX / 8; at++) {
+    u64 salt[2] = {name, at}, key[2] = {~name, at};
+    salt[0] = siphash(&p->steady, bytes_of(salt, sizeof salt));
+    key[0] = siphash(&p->key, bytes_of(key, sizeof key));
+    memcpy(out->salt + 8 * at, salt, 8);
+    memcpy(out->hash + 8 * at, key, 8);
+  }
+  return known;
+}
+
 struct password_stats password_stats(const struct passwords *p) {
-  struct password_stats s = {.users = p->count};
+  struct password_stats s = {.users = p->count, .scram = p->scram};
   for (u32 i = 0; i < p->count; i++) {
     const struct password_hash *h = &p->entry[i].hash;
     s.argon2 += h->kind == PASSWORD_ARGON2ID ? 1 : 0;

@@ -43,6 +43,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
     bool found = password_find(p, bytes_of(copy, name), &h);
     check(found || password_stats(p).users == 0 || h.hash_len > 0);
     check(h.salt_len <= PASSWORD_SALT_MAX && h.hash_len <= PASSWORD_HASH_LEN);
+    check(h.kind != PASSWORD_SCRAM_SHA256);
+    if (password_stats(p).scram > 0) {
+      bool keys = password_find_scram(p, bytes_of(copy, name), &h);
+      check(h.kind == PASSWORD_SCRAM_SHA256 && h.salt_len > 0 && !(keys && found));
+    }
   }
   if (password_decode(bytes_of(copy, len), &h) == NULL && h.kind != PASSWORD_ARGON2ID) {
     u8 text[256];

@@ -34,14 +34,15 @@ static void say(void *user, const struct password_complaint *c) {
   *(c->fatal ? &fatal : &warned) += 1;
   assert_null(strstr(c->text, "MTIz"));
 }
+static struct siphash_key load_key = {5, 6};
 static struct passwords *load_n(const char *text, usize len) {
-  static const struct siphash_key key = {5, 6};
   u8 *copy = malloc(len + (len == 0));
   memcpy(copy, text, len);
   usize size = password_bytes(bytes_of(copy, len));
   void *memory = aligned_alloc(16, size);
   fatal = warned = 0;
-  struct passwords *p = password_parse(bytes_of(copy, len), span_of(memory, size), &key, say, NULL);
+  struct passwords *p =
+      password_parse(bytes_of(copy, len), span_of(memory, size), &load_key, say, NULL);
   free(copy);
   if (p == NULL) {
     free(memory);
@@ -105,6 +106,62 @@ static void stand_in(void **state) {
   free(p);
 }
 
+#define K32 "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8="
+#define L32 "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8="
+#define SCR "$scram-sha-256$4096$" S12 "$" K32 "$" L32
+
+// Keys for SCRAM are no passwords and the other way round; who has none gets a salt of his own that
+// another start gives him too, and keys that another start does not.
+static void scram(void **state) {
+  struct password_hash h, again, other;
+  char name[16];
+  (void)state;
+  struct passwords *p = load("a:" PBK "\ns:" SCR "\nb:" SHA "\n");
+  assert_int_equal(password_stats(p).scram, 1);
+  assert_true(password_find_scram(p, BYTES_LIT("s"), &h));
+  assert_int_equal(h.kind, PASSWORD_SCRAM_SHA256);
+  assert_int_equal(h.iterations, 4096);
+  assert_memory_equal(h.salt, "123456789012", 12);
+  for (u32 i = 0; i < 64; i++) {
+    assert_int_equal(h.hash[i], i);
+  }
+  char out[200];
+  struct writer w = writer_init(span_of(out, sizeof out));
+  password_encode(&h, &w);
+  out[w.pos] = 0;
+  assert_string_equal(out, SCR);
+  assert_false(password_find(p, BYTES_LIT("s"), &h));
+  for (u32 i = 0; i < 200; i++) {
+    snprintf(name, sizeof name, "nobody%u", i);
+    assert_false(password_find(p, bytes_str(name), &h));
+    assert_int_not_equal(h.kind, PASSWORD_SCRAM_SHA256);
+    assert_false(password_find_scram(p, bytes_str(name), &h));
+    assert_int_equal(h.kind, PASSWORD_SCRAM_SHA256);
+    assert_int_equal(h.salt_len, 12);
+    assert_int_equal(h.iterations, 4096);
+    assert_false(password_find_scram(p, bytes_str(name), &again));
+    assert_memory_equal(&h, &again, sizeof h);
+    assert_true(i == 0 || memcmp(h.salt, other.salt, 12) != 0);
+    other = h;
+  }
+  load_key.k0++;  // another start
+  struct passwords *q = load("a:" PBK "\ns:" SCR "\nb:" SHA "\n");
+  assert_false(password_find_scram(q, bytes_str(name), &again));
+  assert_memory_equal(again.salt, h.salt, 12);
+  assert_memory_not_equal(again.hash, h.hash, 64);
+  assert_false(password_find_scram(p, BYTES_LIT("a"), &h));
+  free(p);
+  free(q);
+  q = load("a:" PBK "\ns:" SCR "\n");  // another file
+  assert_false(password_find_scram(q, bytes_str(name), &h));
+  assert_memory_not_equal(again.salt, h.salt, 12);
+  free(q);
+  q = load("s:" SCR "\n");  // no passwords at all
+  assert_false(password_find(q, BYTES_LIT("s"), &h));
+  assert_int_equal(h.iterations, 101);
+  free(q);
+}
+
 static void bad_lines(void **state) {
   static const struct {
     const char *text;
@@ -124,6 +181,16 @@ static void bad_lines(void **state) {
       {"a:$7$101$" S12 "$%", 1},
       {"a:$7$101$" H64 "AAAA$" H64, 1},
       {"a:$6$" S12 "$", 1},
+      {"a:$scram-sha-256$4095$" S12 "$" K32 "$" L32, 1},
+      {"a:$scram-sha-256$1000001$" S12 "$" K32 "$" L32, 1},
+      {"a:$scram-sha-256$x$" S12 "$" K32 "$" L32, 1},
+      {"a:$scram-sha-256$4096$$" K32 "$" L32, 1},
+      {"a:$scram-sha-256$4096$" H64 "AAAA$" K32 "$" L32, 1},
+      {"a:$scram-sha-256$4096$" S12 "$" S12 "$" L32, 1},
+      {"a:$scram-sha-256$4096$" S12 "$" K32, 1},
+      {"a:$scram-sha-256$4096$" S12 "$" K32 "$" H64, 1},
+      {"a:$scram-sha-256$4096$" S12 "$" K32 "$" L32 "$", 1},
+      {"a:$scram-sha-1$4096$" S12 "$" K32 "$" L32, 1},
       {"a:$argon2id$v=16$m=47104,t=1,p=1$" H64 "$" H64, 1},
       {"a:$argon2id$v=19$m=47105,t=1,p=1$" H64 "$" H64, 1},
       {"a:$argon2id$v=19$m=7,t=1,p=1$" H64 "$" H64, 1},
@@ -152,7 +219,7 @@ static void bad_lines(void **state) {
 }
 
 static void cut_anywhere(void **state) {
-  static const char text[] = "a:" SHA "\nb:" ARG "\nc:" PBK;
+  static const char text[] = "a:" SHA "\nb:" ARG "\nd:" SCR "\nc:" PBK;
   struct password_hash h;
   (void)state;
   for (usize n = 0; n < sizeof text; n++) {
@@ -244,6 +311,6 @@ int main(void) {
       cmocka_unit_test(kinds),     cmocka_unit_test(stand_in),
       cmocka_unit_test(bad_lines), cmocka_unit_test(cut_anywhere),
       cmocka_unit_test(arena),     cmocka_unit_test(argon_cut_anywhere),
-      cmocka_unit_test(base64)};
+      cmocka_unit_test(base64),    cmocka_unit_test(scram)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

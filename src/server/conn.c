@@ -103,14 +103,24 @@ void conn_farewell(const struct conn *c, enum mqtt_reason reason, struct mqtt_pr
   list[n].id = 0;
 }
 
+static void release_exchange(struct conn *c) {
+  if (c->state == CONN_LOGIN) {
+    login_cancel(c);
+  }
+  if (c->authing) {
+    auth_drop(c);
+  }
+}
+
 // [MQTT-3.14.4-1] [MQTT-3.14.4-2] [MQTT-4.13.1-1] [MQTT-4.13.2-1]
 void conn_end(struct conn *c, enum mqtt_reason reason) {
   if (c->state == CONN_ENDING) {
     return;
   }
-  if (c->state == CONN_LOGIN) {
-    login_cancel(c);
+  if (c->state == CONN_LOGIN || c->state == CONN_AUTH || c->state == CONN_TARPIT) {
+    reason = MQTT_SUCCESS;  // no DISCONNECT of ours before a good CONNACK
   }
+  release_exchange(c);
   if (c->state == CONN_OPEN) {
     server_log_connection(c, reason == MQTT_SUCCESS ? "disconnected" : mqtt_reason_name(reason));
   }
@@ -161,9 +171,7 @@ void conn_free(struct conn *c) {
     c->session = NULL;
     broker_detach(session, s->core->now_ns);
   }
-  if (c->state == CONN_LOGIN) {
-    login_cancel(c);
-  }
+  release_exchange(c);
   list_remove(&c->work);
   list_remove(&c->out);
   if (bridge_is(c)) {
@@ -186,7 +194,8 @@ static u64 keep_alive_ns(const struct conn *c) {
 }
 
 void conn_arm(struct conn *c) {
-  u64 next = MIN(c->deadline_ns, c->paused ? broker_publish_at(c->session) : keep_alive_ns(c));
+  u64 next = MIN(c->deadline_ns, c->authing ? c->auth->deadline_ns : U64_MAX);
+  next = MIN(next, c->paused ? broker_publish_at(c->session) : keep_alive_ns(c));
   if (next < c->armed_ns) {  // a later one is found when the timer fires
     c->armed_ns = next;
     wheel_arm(&c->server->core->wheel, c->timer, next);
@@ -238,6 +247,8 @@ void conn_on_timer(struct core *core, u32 timer, void *owner) {
     conn_arm(c);
   } else if (core->now_ns >= c->deadline_ns) {
     on_deadline(c);
+  } else if (c->authing && core->now_ns >= c->auth->deadline_ns) {
+    auth_late(c);
   } else if (!c->paused && core->now_ns >= keep_alive_ns(c)) {
     core->server->stats.keepalive_timeouts++;
     conn_end(c, MQTT_KEEP_ALIVE_TIMEOUT);

@@ -21,6 +21,7 @@
 #include "loop/extent.h"
 #include "loop/fiber.h"
 #include "mqtt/encode.h"
+#include "server/auth.h"
 #include "server/front.h"
 #include "server/login.h"
 #include "server/server.h"
@@ -38,6 +39,7 @@ enum conn_state {
   CONN_HANDSHAKE,  // TLS: waiting for a ClientHello, an arena or the client's next flight
   CONN_CONNECT,    // the first packet must be CONNECT [MQTT-3.1.0-1]
   CONN_LOGIN,      // it is there, its password is being checked; nothing is read
+  CONN_AUTH,       // it is there, and the client's AUTH must come next
   CONN_TARPIT,     // it was wrong, and is told so at the deadline
   CONN_OPEN,
   CONN_ENDING,  // in the ending list: freed in this turn's output stage
@@ -77,7 +79,8 @@ struct conn {
   struct tls_record *tls;  // once the handshake is done; NULL on plain listeners
   union {
     struct heavy *heavy;  // in CONN_HANDSHAKE
-    struct login *login;  // in CONN_LOGIN; both NULL in every other state
+    struct login *login;  // in CONN_LOGIN
+    struct auth *auth;    // while `authing`; NULL in every other state
   };
   struct conn_name *name;
   struct front *front;  // what stands before MQTT in the stream; NULL = nothing
@@ -104,6 +107,8 @@ struct conn {
   bool paused : 1;     // its rate is used up: read again from broker_publish_at on
   bool rechecked : 1;  // it was there when server_recheck last ran
   bool bulk : 1;       // the last output was more than a small buffer
+  bool authing : 1;
+  bool by_method : 1;  // it came in by an authentication method
 };
 static_assert(sizeof(struct conn) <= 192, "an idle connection (DESIGN 3)");
 
@@ -130,6 +135,7 @@ struct server {
   struct span fiber_stack;
   struct login_source login_source[BROKER_ACCESS_SETS];
   struct logins logins;
+  struct auths auths;
   struct server_log_config log;
   struct log_rate log_wrong, log_usual;
 };
@@ -189,6 +195,11 @@ void input_blocked(struct conn *c, struct budget *b);  // a shortage
 // The client's IPv4 address, or of an IPv6 one 32 bits that stand for its /56.
 u32 conn_address(const struct conn *c);
 
+// Whether what arrives is read now.
+static inline bool conn_reads(const struct conn *c) {
+  return c->state == CONN_CONNECT || c->state == CONN_AUTH || c->state == CONN_OPEN;
+}
+
 enum packet_use { PACKET_USED, PACKET_BLOCKED, PACKET_PAUSED };
 
 // --- connect.c
@@ -197,6 +208,25 @@ enum packet_use conn_connect(struct conn *c, const struct mqtt_header *h, struct
 // The verdict about a password: the CONNECT in c->packet goes on, or is refused later.
 void conn_login_done(struct conn *c, bool good);
 void conn_tarpit_over(struct conn *c);
+// A wrong password: he is told so, and by what text the console is, after a while.
+void conn_tarpit(struct conn *c, const char *text, struct bytes who);
+// The way in for who is known, and the CONNACK that refuses, which ends the connection. `who` is
+// logged unless it is NULL.
+void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packet,
+                struct broker_identity *id);
+void conn_refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason, struct bytes who);
+// What the listener says of whoever comes in there.
+struct broker_identity conn_identity(const struct conn *c);
+// Stands for an entry of the password file: another password or salt is another number, never 0.
+u32 conn_credential(const struct server *s, const struct password_hash *h);
+
+// --- auth.c
+// A CONNECT with an authentication method. In CONN_AUTH behind it: the client's turn.
+enum packet_use auth_connect(struct conn *c, const struct mqtt_connect *m, struct bytes packet);
+// AUTH, in CONN_AUTH and CONN_OPEN.
+enum packet_use auth_packet(struct conn *c, struct bytes packet);
+void auth_late(struct conn *c);  // its deadline is over
+void auth_drop(struct conn *c);  // the exchange ends without a verdict
 
 // --- packet.c
 // One whole control packet. BLOCKED: shortage, nothing was changed; offer it again later. PAUSED:

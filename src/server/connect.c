@@ -11,7 +11,7 @@
 enum who { WHO_KNOWN, WHO_REFUSED, WHO_TO_CHECK };
 
 // [MQTT-3.1.3-8] [MQTT-3.1.4-6]
-static void refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason, struct bytes who) {
+void conn_refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason, struct bytes who) {
   u8 bytes[CONN_FAREWELL_MAX];
   struct writer w = writer_init(span_of(bytes, sizeof bytes));
   struct mqtt_prop_out list[3];
@@ -44,8 +44,7 @@ static struct bytes certificate_name(const struct conn *c) {
                                     : bytes_of(NULL, 0);
 }
 
-// Stands for an entry of the password file: another password or salt is another number, never 0.
-static u32 credential_of(const struct server *s, const struct password_hash *h) {
+u32 conn_credential(const struct server *s, const struct password_hash *h) {
   return (u32)siphash(&s->core->hash_key, bytes_of(h, sizeof *h)) | 1;
 }
 
@@ -59,23 +58,30 @@ bool conn_name_allowed(const struct conn *c) {
   if (l->certificate_name != CERTIFICATE_NONE) {
     return c->tls != NULL || c->front != NULL;  // who was named so; tls judges the rest
   }
-  if (!who.has_username || source->find == NULL) {
+  if (!c->by_method && (!who.has_username || source->find == NULL)) {
     return l->allow_anonymous;
   }
-  bool good =
-      source->find(source->ctx, &who, &hash) && credential == credential_of(c->server, &hash);
+  bool (*find)(const void *, const struct access_who *, struct password_hash *) =
+      c->by_method ? source->find_scram : source->find;
+  bool good = find != NULL && find(source->ctx, &who, &hash) &&
+              credential == conn_credential(c->server, &hash);
   mem_wipe(&hash, sizeof hash);
   return good;
+}
+
+struct broker_identity conn_identity(const struct conn *c) {
+  const struct listener_config *l = &c->from->config;
+  return (struct broker_identity){.qos_max = l->max_qos,
+                                  .access_set = l->access_set,
+                                  .mount = l->mount,
+                                  .id_prefix = l->id_prefix};
 }
 
 // Who connects, by this listener's rules. TO_CHECK: *hash is what his password must give.
 static enum who identify(const struct conn *c, const struct mqtt_connect *m, struct bytes packet,
                          struct broker_identity *id, struct password_hash *hash, bool *known) {
   const struct listener_config *l = &c->from->config;
-  *id = (struct broker_identity){.qos_max = l->max_qos,
-                                 .access_set = l->access_set,
-                                 .mount = l->mount,
-                                 .id_prefix = l->id_prefix};
+  *id = conn_identity(c);
   if (l->certificate_name != CERTIFICATE_NONE) {  // mosquitto: without the name he is refused
     struct bytes name = certificate_name(c);
     id->username = name;
@@ -113,19 +119,19 @@ static bool choose_client_id(const struct conn *c, const struct mqtt_connect *m,
 }
 
 // He may come in: the broker decides the rest.
-static void enter(struct conn *c, const struct mqtt_connect *m, struct bytes packet,
-                  struct broker_identity *id) {
+void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packet,
+                struct broker_identity *id) {
   struct server *s = c->server;
   struct session *session = NULL;
   if (!choose_client_id(c, m, packet, id)) {
-    refuse(c, m->version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m->client_id));
+    conn_refuse(c, m->version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m->client_id));
     return;
   }
   enum mqtt_reason bad = broker_on_connect(s->core->broker, c, m, packet, id, s->core->now_ns,
                                            &session, &c->keep_alive_s);
   if (bad != MQTT_SUCCESS) {
     c->keep_alive_s = 0;
-    refuse(c, m->version, bad, bytes_part(packet, m->client_id));
+    conn_refuse(c, m->version, bad, bytes_part(packet, m->client_id));
     return;
   }
   ASSERT(session != NULL);
@@ -187,14 +193,14 @@ static bool on_identity(struct conn *c, const struct mqtt_connect *m, struct byt
   bool known = false;
   bool done = true;
   switch (identify(c, m, packet, &id, &hash, &known)) {
-  case WHO_KNOWN: enter(c, m, packet, &id); break;
+  case WHO_KNOWN: conn_enter(c, m, packet, &id); break;
   case WHO_REFUSED:
-    refuse(c, m->version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m->client_id));
+    conn_refuse(c, m->version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m->client_id));
     break;
   case WHO_TO_CHECK:
     done = keep_packet(c, packet);
     if (done && !login_begin(c, &hash, known)) {
-      refuse(c, m->version, MQTT_SERVER_BUSY, bytes_part(packet, m->client_id));
+      conn_refuse(c, m->version, MQTT_SERVER_BUSY, bytes_part(packet, m->client_id));
     }
     break;
   }
@@ -223,10 +229,13 @@ enum packet_use conn_connect(struct conn *c, const struct mqtt_header *h, struct
     c->packet_max = (u16)MIN(m.props.maximum_packet_size, U16_MAX);
   }
   if (bad != MQTT_SUCCESS) {  // [MQTT-3.1.2-2] [MQTT-3.1.4-1] [MQTT-3.1.4-2]
-    refuse(c, m.version, bad, BYTES_LIT(""));
+    conn_refuse(c, m.version, bad, BYTES_LIT(""));
     return PACKET_USED;
   }
   c->version = (u8)m.version;
+  if (mqtt_has(&m.props, MQTT_P_AUTH_METHOD)) {
+    return auth_connect(c, &m, packet);
+  }
   return on_identity(c, &m, packet) ? PACKET_USED : PACKET_BLOCKED;
 }
 
@@ -244,24 +253,28 @@ void conn_login_done(struct conn *c, bool good) {
     c->state = CONN_CONNECT;
     // Asked once more: what has been reloaded meanwhile counts.
     enum who who = identify(c, &m, packet, &id, &hash, &known);
-    id.credential = who == WHO_TO_CHECK ? credential_of(c->server, &hash) : 0;
+    id.credential = who == WHO_TO_CHECK ? conn_credential(c->server, &hash) : 0;
     if (who == WHO_REFUSED || (who == WHO_TO_CHECK && !known)) {
-      refuse(c, m.version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m.client_id));
+      conn_refuse(c, m.version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m.client_id));
     } else {
-      enter(c, &m, packet, &id);
+      conn_enter(c, &m, packet, &id);
     }
   } else {
-    server_log(c->server, c, "not authorised: no such user, or another password",
-               bytes_part(packet, m.client_id));
-    c->state = CONN_TARPIT;
-    c->deadline_ns = c->server->core->now_ns + LOGIN_TARPIT_NS;
-    conn_arm(c);
+    conn_tarpit(c, "not authorised: no such user, or another password",
+                bytes_part(packet, m.client_id));
   }
   drop_packet(c);
   conn_want_input(c);  // more may have arrived, or the FIN
 }
 
+void conn_tarpit(struct conn *c, const char *text, struct bytes who) {
+  server_log(c->server, c, text, who);
+  c->state = CONN_TARPIT;
+  c->deadline_ns = c->server->core->now_ns + LOGIN_TARPIT_NS;
+  conn_arm(c);
+}
+
 void conn_tarpit_over(struct conn *c) {
   ASSERT(c->state == CONN_TARPIT);
-  refuse(c, (enum mqtt_version)c->version, MQTT_NOT_AUTHORIZED, bytes_of(NULL, 0));
+  conn_refuse(c, (enum mqtt_version)c->version, MQTT_NOT_AUTHORIZED, bytes_of(NULL, 0));
 }

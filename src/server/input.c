@@ -169,7 +169,7 @@ static bool header_allowed(struct conn *c, const struct mqtt_header *h) {
     protocol_error(c, MQTT_PROTOCOL_ERROR);
     return false;
   }
-  if (total > (c->state == CONN_CONNECT ? CONNECT_BYTES_MAX : c->server->limits.packet_size_max)) {
+  if (total > (c->state == CONN_OPEN ? c->server->limits.packet_size_max : CONNECT_BYTES_MAX)) {
     protocol_error(c, MQTT_PACKET_TOO_LARGE);  // [MQTT-3.1.2-24] of our own CONNACK's maximum
     return false;
   }
@@ -272,8 +272,7 @@ static u32 go_on(struct conn *c, struct bytes slice, struct budget *b) {
 // Packets that lie in the slice as a whole are decoded there. Returns bytes used.
 static u32 take_packets(struct conn *c, struct bytes slice, struct budget *b) {
   u32 used = 0;
-  while (used < slice.len && !b->blocked && b->packets > 0 &&
-         (c->state == CONN_CONNECT || c->state == CONN_OPEN)) {
+  while (used < slice.len && !b->blocked && b->packets > 0 && conn_reads(c)) {
     struct bytes rest = bytes_skip(slice, used);
     if (c->head_len > 0) {
       used += go_on(c, rest, b);
@@ -308,7 +307,7 @@ bool conn_input(struct conn *c) {
     return false;
   }
   c->paused = false;
-  while ((c->state == CONN_CONNECT || c->state == CONN_OPEN) && b.packets > 0 && !b.blocked) {
+  while (conn_reads(c) && b.packets > 0 && !b.blocked) {
     struct bytes slice = next_slice(c, &b);
     if (c->state == CONN_ENDING) {
       break;

@@ -3,12 +3,12 @@
 
 #include "server/conn.h"
 
-static u32 place_count(const struct server_limits *l) {
+u32 login_places(const struct server_limits *l) {
   return MAX(MIN(l->connections / 4, 4096u), 16u);
 }
 
 u64 login_bytes(const struct server_limits *limits) {
-  return pool_bytes(sizeof(struct login), place_count(limits)) + 64;
+  return pool_bytes(sizeof(struct login), login_places(limits)) + 64;
 }
 
 static void on_timer(struct core *core, u32 timer, void *owner) {
@@ -19,7 +19,7 @@ static void on_timer(struct core *core, u32 timer, void *owner) {
 
 bool login_init(struct server *s, struct carve *carve) {
   struct logins *l = &s->logins;
-  u32 count = place_count(&s->limits);
+  u32 count = login_places(&s->limits);
   struct span memory = carve_take(carve, pool_bytes(sizeof(struct login), count), 64);
   l->timer = wheel_take(&s->core->wheel, TIMER_LOGIN, l);
   if (memory.ptr == NULL || l->timer == WHEEL_NONE) {
@@ -38,8 +38,7 @@ bool login_init(struct server *s, struct carve *carve) {
   return true;
 }
 
-// The flow of the client's prefix, keyed so that nobody can choose a neighbour.
-static u32 flow_of(const struct conn *c) {
+u32 login_flow_of(const struct conn *c) {
   u32 prefix = conn_address(c) >> 8;
   return (u32)siphash(&c->server->core->hash_key, bytes_of(&prefix, sizeof prefix)) % LOGIN_FLOWS;
 }
@@ -48,7 +47,7 @@ bool login_begin(struct conn *c, const struct password_hash *hash, bool known) {
   struct logins *l = &c->server->logins;
   ASSERT(c->state == CONN_CONNECT);
   ASSERT(c->packet != NULL);
-  u32 index = flow_of(c);
+  u32 index = login_flow_of(c);
   struct login_flow *f = &l->flow[index];
   bool possible = hash->kind != PASSWORD_ARGON2ID || hash->memory_kib <= l->argon.arena.len / 1024;
   bool room = f->count < l->pool.count / 4;

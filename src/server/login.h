@@ -35,6 +35,11 @@
 
 struct conn;
 
+// How many can wait at once.
+u32 login_places(const struct server_limits *limits);
+// The flow of the client's prefix, keyed so that nobody can choose a neighbour.
+u32 login_flow_of(const struct conn *c);
+
 struct login {
   struct link link;  // of its flow
   struct conn *conn;

@@ -83,14 +83,30 @@ static enum packet_use on_disconnect(struct conn *c, struct bytes packet) {
   return PACKET_USED;
 }
 
+// Between CONNECT and CONNACK a client sends AUTH or DISCONNECT only [MQTT-3.1.2-30].
+static enum packet_use before_connack(struct conn *c, const struct mqtt_header *h,
+                                      struct bytes packet) {
+  struct mqtt_disconnect m;
+  if (h->type == MQTT_DISCONNECT && mqtt_decode_disconnect(MQTT_V5, packet, &m) == MQTT_SUCCESS) {
+    conn_end(c, MQTT_SUCCESS);
+    return PACKET_USED;
+  }
+  c->server->stats.protocol_errors++;
+  conn_refuse(c, MQTT_V5, MQTT_PROTOCOL_ERROR, BYTES_LIT("another packet than AUTH"));
+  return PACKET_USED;
+}
+
 static enum packet_use take(struct conn *c, const struct mqtt_header *h, struct bytes packet) {
   ASSERT(packet.len == (usize)h->header_len + h->remaining_len);
-  ASSERT(c->state == CONN_CONNECT || c->session != NULL);
+  ASSERT(c->state == CONN_CONNECT || c->state == CONN_AUTH || c->session != NULL);
   if (bridge_is(c)) {
     return bridge_packet(c, h, packet);
   }
   if (!h->minimal && c->version == MQTT_V5) {
     return ended_by(c, MQTT_MALFORMED_PACKET);  // [MQTT-1.5.5-1]
+  }
+  if (c->state == CONN_AUTH && h->type != MQTT_AUTH) {
+    return before_connack(c, h, packet);
   }
   switch (h->type) {
   case MQTT_CONNECT: return conn_connect(c, h, packet);
@@ -103,8 +119,9 @@ static enum packet_use take(struct conn *c, const struct mqtt_header *h, struct 
   case MQTT_UNSUBSCRIBE: return on_subscribe(c, false, packet);
   case MQTT_PINGREQ: return on_ping(c, packet);
   case MQTT_DISCONNECT: return on_disconnect(c, packet);
-  // CONNACK, SUBACK, UNSUBACK, PINGRESP go the other way; AUTH needs an authentication method,
-  // which CONNACK would have refused [MQTT-4.12.0-1]; 3.1.1 has no type 15.
+  case MQTT_AUTH:
+    return c->version == MQTT_V5 ? auth_packet(c, packet) : ended_by(c, MQTT_PROTOCOL_ERROR);
+  // CONNACK, SUBACK, UNSUBACK, PINGRESP go the other way; 3.1.1 has no type 15.
   default: return ended_by(c, MQTT_PROTOCOL_ERROR);
   }
 }

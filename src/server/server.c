@@ -72,7 +72,7 @@ static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
     return;
   }
   // What arrived before the reset still counts: a DISCONNECT there revokes the will.
-  if (c->state == CONN_CONNECT || c->state == CONN_OPEN) {
+  if (conn_reads(c)) {
     while (conn_input(c)) {
     }
   }
@@ -228,7 +228,7 @@ enum err server_init(struct core *core, struct carve *carve, const struct server
   for (u32 i = 0; i < ARRAY_COUNT(heads); i++) {
     list_init(heads[i]);
   }
-  if (!make_pools(s, carve, limits) || !login_init(s, carve)) {
+  if (!make_pools(s, carve, limits) || !login_init(s, carve) || !auth_init(s, carve)) {
     return ERR_NO_MEMORY;
   }
   s->tick_timer = wheel_take(&core->wheel, TIMER_CONN, s);

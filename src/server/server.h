@@ -14,6 +14,8 @@ struct login_source {
   // What a check must give; false: nobody may come in under this name, and *out is what a check
   // that must fail shall cost. NULL: there are no passwords.
   bool (*find)(const void *ctx, const struct access_who *who, struct password_hash *out);
+  // The same for SCRAM: the keys, or a stand-in. NULL: nobody has any.
+  bool (*find_scram)(const void *ctx, const struct access_who *who, struct password_hash *out);
 };
 // What of a client's certificate is its user name.
 enum certificate_name {

@@ -31,7 +31,7 @@ struct tcp_conn {
 static struct core core;
 static const struct tcp_listener_ops *ops;
 static void *listener;
-static bool no_buffers;
+static bool no_buffers, no_control_buffers;
 
 enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *o, void *user) {
   (void)net, (void)port;
@@ -144,7 +144,7 @@ void tcp_peer(const struct tcp_conn *c, struct tcp_peer *out) {
 }
 struct txbuf *txbuf_take(struct net *net, u32 min_len, enum txbuf_use use) {
   (void)net;
-  if (no_buffers && use == TXBUF_DATA) {
+  if ((no_buffers && use == TXBUF_DATA) || (no_control_buffers && use == TXBUF_CONTROL)) {
     return NULL;
   }
   struct txbuf *b = calloc(1, sizeof *b);
