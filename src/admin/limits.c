@@ -5,7 +5,8 @@
 
 #define CONNECT_TIMEOUT_MS 10000u
 // A connection, whole: tcp 384, server 192, tls 320, session 384 (the broker's share), three timers
-// 96, hash entries 64, name 32 - and as much again for red zones and rounding in test builds.
+// 96, hash entries 64, name 32, places for logins 48 and exchanges 40 - and as much again for red
+// zones and rounding in test builds.
 #define CONNECTION_BYTES 1280u
 
 void limits_from_memory(u64 memory_len, struct limits *out) {

@@ -14,7 +14,7 @@
 #define NONCE_BYTES (SCRAM_NONCE_OWN / 4 * 3)
 
 bool auth_init(struct server *s, struct carve *carve) {
-  u32 count = login_places(&s->limits);
+  u32 count = MAX(login_places(&s->limits) / 4, 16u);
   struct span memory = carve_take(carve, pool_bytes(sizeof(struct auth), count), 64);
   if (memory.ptr == NULL) {
     return false;

@@ -195,7 +195,7 @@ def test_again(start, tmp_path):
 
 
 def test_storm(start, tmp_path):
-    """64 exchanges left lying by one address hold its share of the places only, and end; who is in stays in."""
+    """64 exchanges left lying: who is in stays in, who comes later comes in, and their ends leave nothing behind."""
     write(tmp_path / "conf", pw=entry("alice", "pencil"))
     b = start(config=HERE + f"listener {PLAIN}\n")
     c = Scram("alice", "pencil").enter()
