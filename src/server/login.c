@@ -123,6 +123,7 @@ static bool begin_next(struct logins *l) {
   switch ((enum password_kind)n->hash.kind) {
   case PASSWORD_PBKDF2: kdf_pbkdf2_begin(&l->kdf, password, salt, n->hash.iterations); break;
   case PASSWORD_ARGON2ID: login_argon_begin(&l->argon, &n->hash, password); break;
+  case PASSWORD_SCRAM_SHA256: ASSERT(false); break;  // password.h I3
   case PASSWORD_SHA512: kdf_sha512(&l->kdf, password, salt); break;
   }
   return true;
