@@ -20,8 +20,8 @@
 
 static struct ctl_options options = {.host = "localhost"};
 static bool all, follow;
-static long since;
-static volatile sig_atomic_t stopped;
+static long since, seconds;
+static volatile sig_atomic_t stopped;  // by a signal, or there is no more to come
 
 void die(const char *what, const char *why) {
   fflush(stdout);
@@ -44,6 +44,7 @@ static void usage(FILE *to) {
       "  subscriptions ID       what it has subscribed to\n"
       "  kick ID                end its connection\n"
       "  drops ID               its messages that were dropped, by reason\n"
+      "  trace ID [--seconds N] its packets in both directions, for 60 seconds or N (1 to 300)\n"
       "  bridges                connections to other brokers\n"
       "  metrics                every counter, as Prometheus text\n"
       "  logs [-f] [--since N]  the console's last lines, from number N on; -f: and those to come\n"
@@ -245,6 +246,52 @@ static void logs(char **arg) {
   }
 }
 
+// One packet as a line: time, direction, type, then what there is. Its end ends the program.
+static void print_packet(struct bytes text) {
+  static const char *const fields[] = {"flags", "packetId", "topic", "length", "payload"};
+  static struct json_node nodes[64];
+  struct json j;
+  struct json_fault f;
+  i64 unix_s = 0;
+  i64 ms = 0;
+  struct tm tm;
+  char when[32];
+  if (json_parse(text, nodes, ARRAY_COUNT(nodes), &j, &f) != ERR_OK) {
+    return;
+  }
+  stopped = json_member(&j, 0, "end") != JSON_NONE ? 1 : stopped;
+  if (options.json || json_member(&j, 0, "type") == JSON_NONE) {
+    printf("%.*s\n", (int)text.len, (const char *)text.ptr);
+    return;
+  }
+  (void)json_int(&j, json_member(&j, 0, "time"), 0, INT64_MAX, &unix_s);
+  (void)json_int(&j, json_member(&j, 0, "ms"), 0, 999, &ms);
+  time_t t = (time_t)unix_s;
+  strftime(when, sizeof when, "%H:%M:%S", localtime_r(&t, &tm));
+  printf("%s.%03d  %-3s  %-11s", when, (int)ms, ctl_text(&j, json_member(&j, 0, "direction")),
+         ctl_text(&j, json_member(&j, 0, "type")));
+  for (u32 i = 0; i < ARRAY_COUNT(fields); i++) {
+    u32 node = json_member(&j, 0, fields[i]);
+    if (node != JSON_NONE) {
+      printf("  %s %s", fields[i], ctl_text(&j, node));
+    }
+  }
+  printf("\n");
+}
+
+static void do_trace(char **arg) {
+  ctl_on_trace(print_packet);
+  ctl_begin("traceClient");
+  json_field_string(&ctl_request, "clientid", bytes_str(arg[0]));
+  json_field_int(&ctl_request, "seconds", seconds != 0 ? seconds : 60);
+  (void)ctl_send();
+  ctl_check(arg[0]);
+  while (stopped == 0) {
+    ctl_wait(100);
+    fflush(stdout);
+  }
+}
+
 static void do_reload(char **arg) {
   (void)arg;
   (void)ask("reload", NULL);
@@ -277,10 +324,10 @@ static const struct {
   void (*run)(char **arg);
   int args;
 } table[] = {
-    {"clients", clients, 0},   {"client", client, 1}, {"subscriptions", subscriptions, 1},
-    {"kick", kick, 1},         {"drops", drops, 1},   {"bridges", bridges, 0},
-    {"metrics", metrics, 0},   {"logs", logs, 0},     {"reload", do_reload, 0},
-    {"commands", commands, 0},
+    {"clients", clients, 0},  {"client", client, 1},     {"subscriptions", subscriptions, 1},
+    {"kick", kick, 1},        {"drops", drops, 1},       {"trace", do_trace, 1},
+    {"bridges", bridges, 0},  {"metrics", metrics, 0},   {"logs", logs, 0},
+    {"reload", do_reload, 0}, {"commands", commands, 0},
 };
 
 static long number(const char *name, const char *text, long most) {
@@ -294,7 +341,10 @@ static long number(const char *name, const char *text, long most) {
 
 static void take_option(int c) {
   switch (c) {
-  case 'S': ctl_config_seconds = (u32)number("--seconds", optarg, 600); break;
+  case 'S':
+    seconds = number("--seconds", optarg, 600);
+    ctl_config_seconds = (u32)seconds;
+    break;
   case 'c': ctl_config_confirm_at_once = true; break;
   case 'h': options.host = optarg; break;
   case 'p': options.port = (int)number("-p", optarg, 65535); break;

@@ -210,8 +210,9 @@ static void run_message(struct core *core, const struct waiting *w) {
 
 bool control_stage(struct core *core, void *unused) {
   (void)unused;
+  bool traced = control_trace_stage(core);
   if (control.count == 0) {
-    return false;
+    return traced;
   }
   run_message(core, &control.waiting[control.first]);
   control.first = (control.first + 1) % WAITING_MAX;

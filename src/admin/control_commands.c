@@ -257,6 +257,8 @@ static const struct control_command commands[] = {
     {"listSubscriptions", list_subscriptions, "what a client has subscribed to: clientid"},
     {"kickClient", kick_client, "ends a client's connection: clientid"},
     {"whyDropped", why_dropped, "a client's messages that were dropped, by reason: clientid"},
+    {"traceClient", control_trace_client,
+     "a client's packets for a while: clientid, seconds (0 ends)"},
     {"listBridges", list_bridges, "connections to other brokers"},
     {"getMetrics", get_metrics, "every counter, as Prometheus text"},
     {"getLogs", get_logs, "lines of the console: since, count"},

@@ -36,5 +36,9 @@ const char *control_config_put(struct control_call *c);
 const char *control_config_confirm(struct control_call *c);
 const char *control_config_diff(struct control_call *c);
 const char *control_config_rollback(struct control_call *c);
+// control_trace.c: a client's packets, as they come and go.
+const char *control_trace_client(struct control_call *c);
+// Sends what has been seen. A part of control_stage.
+bool control_trace_stage(struct core *core);
 // By name, without regard to case. NULL: there is no such command.
 const struct control_command *control_find(struct bytes name);

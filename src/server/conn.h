@@ -105,6 +105,7 @@ struct conn {
   bool fin : 1;      // the peer has sent FIN
   bool mid_packet : 1;
   bool paused : 1;     // its rate is used up: read again from broker_publish_at on
+  bool traced : 1;     // trace.h
   bool rechecked : 1;  // it was there when server_recheck last ran
   bool bulk : 1;       // the last output was more than a small buffer
   bool authing : 1;
@@ -138,6 +139,7 @@ struct server {
   struct auths auths;
   struct server_log_config log;
   struct log_rate log_wrong, log_usual;
+  struct trace trace;
 };
 
 // What is known of the time, for tls; nothing where the listener ignores dates.

@@ -138,6 +138,7 @@ void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packe
   c->session = session;
   s->stats.connects++;
   server_log_connection(c, m->version == MQTT_V5 ? "connected by MQTT 5.0" : "connected by MQTT 3");
+  trace_entered(c, (u32)packet.len);
   c->state = CONN_OPEN;
   c->deadline_ns = U64_MAX;
   c->last_in_ns = s->core->now_ns;

@@ -35,6 +35,9 @@ static u32 pull(struct conn *c, struct span at) {
     c->mid_packet = bridge_mid_packet(c);
   } else {
     n = broker_pull(c->session, content, c->server->core->now_ns);
+    if (c->traced) {
+      trace_out(c, bytes_of(content.ptr, n), c->mid_packet);
+    }
     c->mid_packet = broker_mid_packet(c->session);
   }
   ASSERT(n <= content.len);
@@ -127,6 +130,10 @@ bool conn_send(struct conn *c, struct bytes packet) {
     return false;
   }
   ASSERT(!c->mid_packet);
+  struct server_packet p;
+  if (c->traced && trace_read(c->version, true, packet, &p)) {
+    trace_tell(c, &p);
+  }
   memcpy(b->data + head_bytes(c), packet.ptr, packet.len);
   b->len = (u16)wrap(c, span_of(b->data, b->cap), (u32)packet.len);
   conn_send_held(c);

@@ -128,7 +128,12 @@ static enum packet_use take(struct conn *c, const struct mqtt_header *h, struct 
 
 enum packet_use conn_packet(struct conn *c, const struct mqtt_header *h, struct bytes packet) {
   struct server *s = c->server;
+  struct server_packet p;
+  bool traced = c->traced && trace_read(c->version, false, packet, &p);
   enum packet_use use = take(c, h, packet);
+  if (traced && use == PACKET_USED) {
+    trace_tell(c, &p);
+  }
   s->stats.packets_received[h->type & 15] += use == PACKET_USED ? 1 : 0;
   return use;
 }

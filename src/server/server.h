@@ -4,6 +4,7 @@
 #include "broker/broker.h"
 #include "broker/password.h"
 #include "net/tcp.h"
+#include "server/trace.h"
 #include "tls/tls.h"
 
 struct server;
@@ -96,6 +97,11 @@ struct server_log_config {
   // and the broker: it must not call either.
   void (*line)(u32 type, struct bytes text);
 };
+// Tells of every packet of this client from now on, also of connections to come; one at a time.
+// `take` NULL: of nobody. It is called from within the server and the broker: it must not call
+// either. client_id: at most 256 bytes, copied.
+void server_trace(struct server *server, struct bytes client_id, server_trace_take *take,
+                  void *ctx);
 void server_set_log(struct server *server, const struct server_log_config *config);
 // What the server knows of a connected client's connection.
 struct server_client {

@@ -216,3 +216,15 @@ def test_what_fails_says_where(broker, pki):
     assert p.returncode == 1 and "/nowhere/ca.pem: No such file" in p.stderr
     p = bare("-h", BROKER, "--cafile", os.path.join(pki, "other.pem"), "clients")
     assert p.returncode == 1 and f"{BROKER}:8883: " in p.stderr and "certificate" in p.stderr
+
+
+def test_trace(ctl, tls, broker):
+    raw = lab.Raw().open("traced")
+    p = subprocess.Popen([CTL, *tls, "trace", "traced", "--seconds", "1"], stdout=subprocess.PIPE, text=True)
+    broker.wait("console: traceClient by client")
+    raw.send(lab.subscribe("t/#", 1, pid=5) + b"\xc0\x00")
+    text, _ = p.communicate(timeout=10)
+    lines = [line.split() for line in text.splitlines()]
+    assert p.returncode == 0 and lines[0][1:] == ["in", "SUBSCRIBE", "flags", "2", "packetId", "5", "topic", "t/#", "length", "11"]
+    assert ["out", "PINGRESP", "length", "2"] in [r[1:] for r in lines] and text.endswith('{"end":"the time is over"}\n')
+    raw.close()
