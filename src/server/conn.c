@@ -72,6 +72,7 @@ void conn_want_input(struct conn *c) {
 void conn_want_output(struct conn *c) {
   if (c->state != CONN_ENDING && !list_linked(&c->out)) {
     list_push(&c->server->output, &c->out);
+    c->server->output_wakes++;
   }
 }
 

@@ -125,6 +125,9 @@ struct server {
   struct extent packets;
   struct tls_cipher_cache *ciphers;
   struct link input, output, blocked, handshakes, ending;
+  u32 output_wakes;  // times a connection was put on `output`; wraps
+  u64 heavy_turn;    // the turn in which heavy_bytes were taken
+  u32 heavy_bytes;   // of long SUBSCRIBEs and UNSUBSCRIBEs
   struct server_listener listener[SERVER_LISTENERS_MAX];
   u32 listener_count;
   struct bridges *bridges;  // NULL = none
@@ -187,7 +190,8 @@ bool conn_input(struct conn *c);
 // The next bytes of the stream as the peer sent it, TLS opened, WebSocket frames not: writable,
 // empty when none are there. raw_used gives bytes of its front back.
 struct budget {  // of one call of conn_input
-  u32 bytes, packets;
+  u32 bytes;
+  u32 packets;  // by their weight: dispatch()
   bool blocked;
 };
 struct span raw_slice(struct conn *c, struct budget *b);

@@ -4,13 +4,21 @@
 //
 // I6  A slice's bytes are given back (slice_used) only after the packets in them were dispatched or
 //     copied; with a shortage nothing is given back and the connection waits.
-// I7  One call works through at most INPUT_BYTES and INPUT_PACKETS, so that no connection starves
-//     the others.
+// I7  One call works through at most INPUT_BYTES and INPUT_PACKETS, or INPUT_PACKETS / WAKE_WEIGHT
+//     for receivers that differ, so that no connection starves the others.
 #include "server/bridge_inner.h"
 #include "server/conn.h"
 
 #define INPUT_BYTES 65536u
 #define INPUT_PACKETS 256u
+// What a packet counts for that gives somebody something to send who had nothing: his segment costs
+// many times the packet, and who comes next waits for all of them (tests/bench/scale.py).
+#define WAKE_WEIGHT 8u
+// A SUBSCRIBE of a hundred filters costs as much as a hundred packets. Those of all connections
+// together get so much of a turn; the others wait for the next in their order, and who has
+// something short goes by.
+#define HEAVY_LEN 512u
+#define HEAVY_BYTES_A_TURN 4096u
 #define WAIT_MEMORY_NS (30 * SEC_NS)
 
 static void wait_not_for_ever(struct conn *c) {
@@ -176,8 +184,30 @@ static bool header_allowed(struct conn *c, const struct mqtt_header *h) {
   return true;
 }
 
+// True: this turn has had its share of such packets.
+static bool too_heavy(struct server *s, const struct mqtt_header *h, struct bytes packet) {
+  bool heavy = h->type == MQTT_SUBSCRIBE || h->type == MQTT_UNSUBSCRIBE;
+  if (!heavy || packet.len < HEAVY_LEN) {
+    return false;
+  }
+  if (s->heavy_turn != s->core->turns) {
+    s->heavy_turn = s->core->turns;
+    s->heavy_bytes = 0;
+  }
+  if (s->heavy_bytes >= HEAVY_BYTES_A_TURN) {
+    return true;
+  }
+  s->heavy_bytes += (u32)packet.len;
+  return false;
+}
+
 static bool dispatch(struct conn *c, const struct mqtt_header *h, struct bytes packet,
                      struct budget *b) {
+  if (too_heavy(c->server, h, packet)) {
+    b->packets = 0;
+    return false;
+  }
+  u32 wakes = c->server->output_wakes;
   enum packet_use use = conn_packet(c, h, packet);
   if (use == PACKET_PAUSED) {
     b->blocked = c->paused = true;
@@ -187,7 +217,7 @@ static bool dispatch(struct conn *c, const struct mqtt_header *h, struct bytes p
     input_blocked(c, b);
     return false;
   }
-  b->packets -= MIN(b->packets, 1u);
+  b->packets -= MIN(b->packets, c->server->output_wakes == wakes ? 1u : WAKE_WEIGHT);
   c->last_in_ns = c->server->core->now_ns;
   if (c->state == CONN_OPEN) {
     c->deadline_ns = U64_MAX;

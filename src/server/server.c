@@ -65,6 +65,7 @@ static void on_writable(void *user, struct tcp_conn *tcp) {
 
 static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
   struct conn *c = user;
+  struct server *s = c->server;
   ASSERT(c->tcp == tcp);
   if (why == TCP_END_FIN) {
     c->fin = true;
@@ -74,6 +75,7 @@ static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
   // What arrived before the reset still counts: a DISCONNECT there revokes the will.
   if (conn_reads(c)) {
     while (conn_input(c)) {
+      s->heavy_bytes = 0;  // there is no next turn for it
     }
   }
   c->tcp = NULL;

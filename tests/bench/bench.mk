@@ -6,7 +6,10 @@ $(B)/bench/mqtt%: tests/client/mqtt%.c tests/client/mclient.c tests/client/mclie
 bench-tools: $(B)/bench/mqttload $(B)/bench/mqttmix ## load generator and mixed-load checker
 bench: $(B)/bench/mqttload $(B)/bench/stack $(B)/bench/idle_memory $(B)/hosted/urmqtt ## side by side with mosquitto
 	tests/bench/bench.py $(BENCH_ARGS)
-.PHONY: bench bench-tools
+scale: bench-scale
+bench-scale: $(B)/hosted/urmqtt $(B)/bench/mqttscale $(B)/bench/mqttprobe ## 10 000 clients, 1 M subscriptions, 100 000 retained: cost, effect on others, memory
+	/usr/bin/python3 tests/bench/scale.py $(BENCH_ARGS)
+.PHONY: bench bench-tools bench-scale
 # What a delivery costs in the broker alone: the hosted release's objects, packets in memory, no network.
 bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
                   $(wildcard src/base/*.c src/mqtt/*.c src/broker/*.c)) \

@@ -259,7 +259,7 @@ static void churn(void) {
         shut(c, false);
       } else if (c->stage == MC_READY) {
         act(c);
-      } else if (draw(8) == 0) {  // on its way in: in the TCP or TLS handshake, or before CONNACK
+      } else if (draw(40) == 0) {  // on its way in: in the TCP or TLS handshake, or before CONNACK
         halves++;
         shut(c, draw(2) == 0);
       }
