@@ -2,7 +2,8 @@
 stamp_src := tools/urmqtt-stamp.c tools/stamp_mosquitto.c src/plat/hosted/bundle.c
 stamp_core := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter src/base/%.c src/admin/ustar.c src/admin/ustar_write.c src/admin/conf.c src/admin/slot.c \
   src/admin/config.c src/admin/keyword%.c src/admin/config_tls.c src/admin/security_check.c src/broker/acl.c \
-  src/broker/acl_parse.c src/broker/password.c src/mqtt/topic.c src/tls/%.c,$(core_src)) src/plat/hosted/stack_guard.c)
+  src/broker/acl_parse.c src/broker/password.c src/broker/block.c src/loop/pool.c src/dynsec/file.c src/dynsec/fill.c src/dynsec/table.c \
+  src/mqtt/topic.c src/tls/%.c,$(core_src)) src/plat/hosted/stack_guard.c)
 $(B)/tools/urmqtt-stamp: $(stamp_src) $(stamp_core) $(BORINGSSL_X86_LIB)
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) -O2 -fPIE -pie -fuse-ld=lld -Wl,--gc-sections -MF $(B)/tools/stamp.d $(stamp_src) \

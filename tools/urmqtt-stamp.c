@@ -62,8 +62,11 @@ static bool check(struct bytes tar) {
   bool good = config_parse(tar, &config, &report) == ERR_OK;
   good = good && config_check_tls(&config, (u64)time(NULL), &report) == ERR_OK;
   if (good) {
-    u64 len = security_bytes(&config) + 16;
-    void *memory = aligned_alloc(16, len);
+    u64 len = security_check_bytes(&config);
+    void *memory = aligned_alloc(64, len);
+    if (memory != NULL) {
+      memset(memory, 0, len);
+    }
     good = memory != NULL && security_check(&config, span_of(memory, len), &report) == ERR_OK;
     free(memory);
   }

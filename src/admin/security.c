@@ -13,8 +13,9 @@ static_assert(BROKER_ACCESS_SETS >= CONFIG_LISTENERS_MAX, "a set a listener");
 
 struct security {
   struct siphash_key key;
-  struct dynsec *dynsec;  // NULL: never configured
-  struct span dynsec_memory;
+  struct dynsec *dynsec[2];      // NULL: never loaded
+  struct span dynsec_memory[2];  // empty: not configured at start
+  u32 dynsec_active;
   u64 dynsec_file;  // hash of the file that was taken over; 0 = none
   struct span half[2];
   struct span arena;   // for argon2id; empty = none
@@ -45,9 +46,10 @@ struct security *security_init(struct carve *carve, const struct config *c) {
   struct span own = carve_take(carve, sizeof(struct security), 64);
   struct security *s = (struct security *)(void *)own.ptr;
   if (s != NULL && c != NULL && c->dynsec) {
-    u64 most = MAX(MAX(carve->total_len / 64, 16 * (u64)c->dynsec_file.data.len), 1ull << 20);
-    s->dynsec_memory = carve_take(carve, (usize)most, 64);
-    s = s->dynsec_memory.ptr == NULL ? NULL : s;
+    u64 most = MAX(MAX(carve->total_len / 128, 16 * (u64)c->dynsec_file.data.len), 1ull << 20);
+    s->dynsec_memory[0] = carve_take(carve, (usize)most, 64);
+    s->dynsec_memory[1] = carve_take(carve, (usize)most, 64);
+    s = s->dynsec_memory[1].ptr == NULL ? NULL : s;
   }
   for (u32 i = 0; i < 2 && s != NULL; i++) {
     s->half[i] = carve_take(carve, (usize)len, 64);
@@ -83,6 +85,7 @@ static void fill_random(struct span out) {
 }
 
 // Dynamic security starts from its file; a reload with the same file keeps what has changed since.
+// Another file is read beside what is in force, and takes its place when it is good.
 static enum err load_dynsec(struct security *s, struct core *core, const struct config *c,
                             struct config_report *report) {
   struct dynsec_fault fault;
@@ -90,14 +93,15 @@ static enum err load_dynsec(struct security *s, struct core *core, const struct 
   if (hash == s->dynsec_file) {
     return ERR_OK;
   }
-  if (s->dynsec_memory.ptr == NULL) {
+  if (s->dynsec_memory[0].ptr == NULL) {
     complain(report, "urmqtt.conf", 0, "dynamic security counts from the next start");
     return ERR_NO_MEMORY;
   }
-  if (s->dynsec == NULL) {
-    s->dynsec = dynsec_init(core->broker, s->dynsec_memory, &s->key, fill_random);
+  u32 next = s->dynsec_file == 0 ? s->dynsec_active : 1 - s->dynsec_active;
+  if (s->dynsec[next] == NULL) {
+    s->dynsec[next] = dynsec_init(core->broker, s->dynsec_memory[next], &s->key, fill_random);
   }
-  if (dynsec_load(s->dynsec, c->dynsec_file.data, &fault) != ERR_OK) {
+  if (dynsec_load(s->dynsec[next], c->dynsec_file.data, &fault) != ERR_OK) {
     char name[64];
     struct writer w = writer_init(span_of(name, sizeof name - 1));
     fmt_escaped(&w, c->dynsec_file.name);
@@ -105,8 +109,11 @@ static enum err load_dynsec(struct security *s, struct core *core, const struct 
     complain(report, name, fault.line, fault.text);
     return ERR_INVALID;
   }
+  if (next != s->dynsec_active) {
+    dynsec_follow(s->dynsec[next], s->dynsec[s->dynsec_active]);
+    s->dynsec_active = next;
+  }
   s->dynsec_file = hash;
-  (void)broker_set_control(core->broker, BYTES_LIT(DYNSEC_TOPIC), dynsec_control, s->dynsec);
   return ERR_OK;
 }
 
@@ -154,10 +161,10 @@ enum err security_load(struct security *s, struct core *core, const struct confi
     return ERR_NO_MEMORY;
   }
   TRY(check_arena(s, core, c, report));
+  TRY(security_compile(c, s->half[next], &s->key, report, &out));
   if (c->dynsec) {
     TRY(load_dynsec(s, core, c, report));
   }
-  TRY(security_compile(c, s->half[next], &s->key, report, &out));
   for (u32 i = 0; i < BROKER_ACCESS_SETS; i++) {
     bool there = i < security_sets(c);
     struct access_rules rules = {.ctx = there ? out.acl[i] : NULL, .allows = acl_allows};
@@ -170,8 +177,10 @@ enum err security_load(struct security *s, struct core *core, const struct confi
     server_set_logins(core->server, i, source.ctx != NULL ? &source : NULL);
   }
   if (c->dynsec) {
-    struct access_rules rules = {.ctx = s->dynsec, .allows = dynsec_allows};
-    struct login_source source = {.ctx = s->dynsec, .find = dynsec_find};
+    struct dynsec *d = s->dynsec[s->dynsec_active];
+    struct access_rules rules = {.ctx = d, .allows = dynsec_allows};
+    struct login_source source = {.ctx = d, .find = dynsec_find};
+    (void)broker_set_control(core->broker, BYTES_LIT(DYNSEC_TOPIC), dynsec_control, d);
     broker_set_access(core->broker, 0, &rules, true);
     server_set_logins(core->server, 0, &source);
   }

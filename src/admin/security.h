@@ -26,8 +26,11 @@ u64 security_bytes(const struct config *c);
 // The largest arena that an argon2id hash of this configuration wants, in KiB, and where it stands;
 // 0: none wants any.
 u32 security_argon_kib(const struct config *c, struct bytes *file, u32 *line);
-// Compiles everything into `memory` (>= security_bytes) and adds what is wrong to the report, with
-// file and line: for --check on any machine. ERR_INVALID when there are errors.
+// Bytes that security_check needs.
+u64 security_check_bytes(const struct config *c);
+// Compiles everything into `memory` (>= security_check_bytes, aligned to 64, zeroed), the file of
+// dynamic security too, and adds what is wrong to the report, with file and line: for --check on
+// any machine. ERR_INVALID when there are errors.
 enum err security_check(const struct config *c, struct span memory, struct config_report *report);
 // The same, kept: *out lies in `memory`.
 enum err security_compile(const struct config *c, struct span memory, const struct siphash_key *key,

@@ -4,6 +4,7 @@
 
 #include "base/fmt.h"
 #include "broker/acl.h"
+#include "dynsec/dynsec.h"
 
 // --- the sets of a configuration
 
@@ -111,8 +112,27 @@ enum err security_compile(const struct config *c, struct span memory, const stru
   return good ? ERR_OK : ERR_INVALID;
 }
 
+static u64 dynsec_bytes(const struct config *c) {
+  return ALIGN_UP(MAX(16 * (u64)c->dynsec_file.data.len, 1ull << 20), 64ull);
+}
+
+u64 security_check_bytes(const struct config *c) {
+  return ALIGN_UP(security_bytes(c), 64ull) + (c->dynsec ? dynsec_bytes(c) : 0) + 64;
+}
+
 enum err security_check(const struct config *c, struct span memory, struct config_report *report) {
   static const struct siphash_key key = {1, 2};
   struct security_rules out;
-  return security_compile(c, memory, &key, report, &out);
+  struct span table = take(&memory, c->dynsec ? dynsec_bytes(c) : 0);
+  enum err e = security_compile(c, memory, &key, report, &out);
+  if (c->dynsec && given(&c->dynsec_file)) {
+    struct complaints say = {.report = report, .file = c->dynsec_file.name};
+    struct dynsec_fault fault;
+    struct dynsec *d = dynsec_init(NULL, table, &key, NULL);
+    if (dynsec_load(d, c->dynsec_file.data, &fault) != ERR_OK) {
+      add(&say, fault.line, true, fault.text);
+      e = ERR_INVALID;
+    }
+  }
+  return e;
 }

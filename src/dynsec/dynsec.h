@@ -31,8 +31,11 @@ struct dynsec_fault {
 struct dynsec *dynsec_init(struct broker *b, struct span memory, const struct siphash_key *key,
                            void (*random)(struct span out));
 // Takes over the plugin's file in place of what is there. ERR_INVALID with *fault: a text that is
-// no JSON changes nothing; with another mistake there are no clients then.
+// no JSON changes nothing; with another mistake there are no clients then: load beside what is in
+// force. The broker is told by whoever puts it in force (broker_set_access).
 enum err dynsec_load(struct dynsec *d, struct bytes file, struct dynsec_fault *fault);
+// Counts its changes on from what it takes the place of.
+void dynsec_follow(struct dynsec *d, const struct dynsec *before);
 // Access rules and passwords, as the broker and the server ask (struct access_rules,
 // struct login_source).
 bool dynsec_allows(const void *dynsec, const struct access_who *who, enum access_kind kind,

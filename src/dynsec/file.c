@@ -146,7 +146,6 @@ enum err dynsec_load(struct dynsec *d, struct bytes file, struct dynsec_fault *f
   }
   table_clear(d);
   const char *bad = read_all(d, &j, &at);
-  broker_access_changed(d->b);
   if (bad == NULL) {
     return ERR_OK;
   }

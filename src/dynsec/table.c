@@ -292,6 +292,10 @@ void rules_clear(struct dynsec *d, struct object *role) {
   }
 }
 
+void dynsec_follow(struct dynsec *d, const struct dynsec *before) {
+  d->changes = before->changes + 1;
+}
+
 struct dynsec_stats dynsec_stats(const struct dynsec *d) {
   return (struct dynsec_stats){d->count[CLIENT], d->count[GROUP], d->count[ROLE], d->changes};
 }

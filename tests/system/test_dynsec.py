@@ -79,6 +79,35 @@ def test_mosquitto_ctrl(broker):
     assert "not found" in ctrl("getClient", "alice")[1].lower()
 
 
+def test_reload_of_the_file(broker, tmp_path):
+    """Another file takes the place of what is there; a bad one changes nothing, and its line is named."""
+    path = tmp_path / "conf" / "dynsec.json"
+    first = path.read_text()
+    assert ctrl("createClient", "alice", "-p", "pw")[0] == 0
+    data = json.loads(first)
+    data["clients"].append({"username": "bad", "encoded_password": "$8$x"})
+    path.write_text(json.dumps(data, indent=1))
+    line = 1 + path.read_text()[:path.read_text().index('{\n   "username": "bad"')].count("\n")
+    broker.type("reload")
+    broker.wait(rf"dynsec.json:{line}: error: an unknown kind of hash")
+    broker.wait("nothing was changed")
+    assert "alice" in ctrl("listClients")[1]
+    p = subprocess.run([f"{lab.BUILD}/tools/urmqtt-stamp", "--check", str(tmp_path / "conf")], capture_output=True, text=True)
+    assert p.returncode != 0 and f"dynsec.json:{line}: error: an unknown kind of hash" in p.stderr, p.stderr
+    data["clients"][-1] = {"username": "bob", "roles": [{"rolename": "admin"}]}
+    for name in ("bob", "bert"):  # into the other half, and back
+        broker.lines.clear()
+        data["clients"][-1]["username"] = name
+        path.write_text(json.dumps(data))
+        broker.type("reload")
+        broker.wait("reload: done")
+        assert ctrl("listClients")[1].splitlines()[:2] == ["admin", name]
+        assert ctrl("setClientPassword", name, "new")[0] == 0
+        assert ctrl("listClients", user=name, password="new")[0] == 0
+    p = subprocess.run([f"{lab.BUILD}/tools/urmqtt-stamp", "--check", str(tmp_path / "conf")], capture_output=True, text=True)
+    assert p.returncode == 0, p.stderr
+
+
 def test_disable_kicks(broker):
     """disableClient ends the client's connection (0x98) and keeps it out; enableClient lets it in again."""
     assert ctrl("createClient", "bob", "-p", "pw")[0] == 0
