@@ -113,7 +113,7 @@ static void icmp_input(struct nic *nic, const struct ip4 *ip, const struct rxbuf
       icmp_send(nic, ip->source, 0, load_be32(m + 4), bytes_of(m + 8, len - 8));
     }
   } else if (m[0] == 3 && len >= 8 + IP4_LEN + 8) {
-    tcp_icmp(nic, ip->source, bytes_of(m + 8, len - 8), m[1] == 4 ? load_be16(m + 6) : 0);
+    tcp_icmp(nic, bytes_of(m + 8, len - 8), m[1], load_be16(m + 6));
   }
 }
 

@@ -206,7 +206,8 @@ void dhcp_tick(struct nic *nic);
 // --- TCP (tcp*.c)
 enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits *limits);
 void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame CONSUMES);
-void tcp_icmp(struct nic *nic, u32 peer, struct bytes quoted, u16 next_mtu);
+// An ICMP destination unreachable that quotes a packet of ours (tcp_alive.c).
+void tcp_icmp(struct nic *nic, struct bytes quoted, u8 code, u16 next_mtu);
 void tcp_flush_all(struct net *net);
 bool tcp_work_waits(const struct net *net);
 void tcp_on_timer(struct core *core, u32 timer, void *owner);

@@ -299,6 +299,7 @@ static void on_rtx(struct net *net, struct tcp_conn *c) {
     return;
   }
   net->stats.tcp_timeouts++;
+  tcp_black_hole(c);
   if (c->flight != NULL) {
     tcp_flight_timeout(net, c);
     return;
@@ -321,7 +322,7 @@ void tcp_on_timer(struct core *core, u32 timer, void *owner) {
   (void)timer;
   ASSERT(c->state != TCP_CLOSED);
   c->armed_ns = U64_MAX;
-  if (core->now_ns >= c->end_ns) {
+  if (core->now_ns >= c->end_ns && !tcp_keep_probe(net, c)) {
     tcp_die(net, c, TCP_END_TIMEOUT);
     return;
   }
@@ -335,33 +336,6 @@ void tcp_on_timer(struct core *core, u32 timer, void *owner) {
   }
   if (c->state != TCP_CLOSED) {
     tcp_rearm(net, c);
-  }
-}
-
-// ICMP "fragmentation needed" for a segment of ours that is still in flight (RFC 1191, 5927).
-void tcp_icmp(struct nic *nic, u32 peer, struct bytes quoted, u16 next_mtu) {
-  (void)peer;
-  u32 header_len = (quoted.ptr[0] & 15u) * 4;
-  if (next_mtu < 576 || header_len < IP4_LEN || quoted.len < header_len + 8 ||
-      quoted.ptr[9] != IP_TCP) {
-    return;
-  }
-  const u8 *t = quoted.ptr + header_len;
-  struct tcp_conn *c = tcp_lookup(nic->net, load_be32(quoted.ptr + 12), load_be16(t),
-                                  load_be32(quoted.ptr + 16), load_be16(t + 2));
-  u32 seq = load_be32(t + 4);
-  if (c == NULL || seq_lt(seq, c->snd_una) || !seq_lt(seq, c->snd_max)) {
-    return;
-  }
-  u32 mss = (u32)next_mtu - IP4_LEN - TCP_LEN - (c->ts_ok ? 12 : 0);
-  if (mss < c->mss) {
-    c->mss = mss;
-    if (c->flight != NULL) {
-      tcp_flight_mss(nic->net, c);
-    } else {
-      tcp_rewind(c);
-    }
-    tcp_touch(nic->net, c);
   }
 }
 

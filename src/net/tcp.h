@@ -75,6 +75,9 @@ void tcp_tail_commit(struct tcp_conn *conn, u32 len);
 // Everything sent so far, then FIN. The connection belongs to the stack afterwards: no more
 // callbacks.
 void tcp_close(struct tcp_conn *conn CONSUMES);
+// Probes an idle peer after two hours, nine times each 75 s, and ends with TIMEOUT when it does not
+// answer (RFC 9293 3.8.4). Off at first. The connection is open and not closed by its owner.
+void tcp_keepalive(struct tcp_conn *conn, bool on);
 // RST now. No more callbacks.
 void tcp_abort(struct tcp_conn *conn CONSUMES);
 

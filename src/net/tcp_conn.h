@@ -30,13 +30,14 @@ enum tcp_flag {
   TCPF_ACK = 16,
 };
 
-#define TCP_RX_BYTES 65536u  // receive buffer: the largest window we offer
+#define TCP_RX_BYTES 65536u  // receive buffer: the window we offer at first
+#define TCP_RX_GROW_MAX 4u   // doublings of it, for an owner that keeps up (tcp_data.c, I4)
 #define TCP_RX_BUFS 96u      // and in buffers, so that tiny segments do not hold thousands
 #define TCP_OOO_BUFS 64u
 #define TCP_COPY_MAX 1024u      // smaller pieces are copied behind others, larger ones kept
 #define TCP_HELD_OOO_MAX 4096u  // receive buffers all connections hold, out-of-order ones refused
 #define TCP_HELD_MAX 12288u     // and any
-#define TCP_WINDOW_SHIFT 1u
+#define TCP_WINDOW_SHIFT 5u
 #define TCP_MS 1000000ull
 #define TCP_S 1000000000ull
 
@@ -91,8 +92,12 @@ struct tcp_conn {
   bool fast_dup : 1;  // in fast recovery, without a flight
   bool force : 1;     // a timeout: send what the window takes, however little
   bool has_dsack : 1;
+  bool keep : 1;        // keep-alives wanted
   bool reordering : 1;  // RFC 8985: this path has reordered
-  u8 reo_mult, reo_persist;
+  u8 rcv_grow : 3;      // doublings of the receive window
+  u8 reo_persist : 5;   // RFC 8985 6.2.4
+  u8 reo_mult;
+  u32 grow_seq, grow_us;  // rcv_nxt and time when this round of measuring began
   u32 timer;
   u32 hash_next;    // index + 1
   u64 armed_ns;     // when the wheel will fire; U64_MAX = not armed
@@ -175,6 +180,12 @@ void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *
 void tcp_rtt_sample(struct tcp_conn *c, u32 us);
 void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s);
 void tcp_reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s);
+
+// --- signs of life (tcp_alive.c)
+void tcp_keep_heard(const struct net *net, struct tcp_conn *c);  // an acceptable segment came
+// end_ns is reached: false when that is no keep-alive's, or the peer did not answer the last one.
+bool tcp_keep_probe(struct net *net, struct tcp_conn *c);
+void tcp_black_hole(struct tcp_conn *c);
 
 // --- data (tcp_data.c)
 // `chain` holds s->len bytes of payload (NULL when none). CONSUMES chain. The owner may be called.

@@ -8,6 +8,8 @@
 //     bytes holds no more memory than one that sends full segments. Small pieces are copied behind
 //     the last buffer's bytes (TCP_COPY_MAX).
 // I3  A connection without an owner holds no received bytes.
+// I4  The window doubles when a peer has filled half of it in one round trip, the owner has taken
+//     what came, and the core's buffers are mostly free: 64 KiB to 1 MiB. What was promised stays.
 #include "net/tcp_conn.h"
 
 #define DELAYED_ACK_NS (20 * TCP_MS)
@@ -140,7 +142,7 @@ static void insert_ooo(struct net *net, struct tcp_conn *c, struct rxbuf *b, u32
     }
     b->len = keep;  // what lies behind comes again if it is missing
   }
-  if (c->ooo_bufs >= TCP_OOO_BUFS || net->rx_held >= TCP_HELD_OOO_MAX) {
+  if (c->ooo_bufs >= TCP_OOO_BUFS << c->rcv_grow || net->rx_held >= TCP_HELD_OOO_MAX) {
     net_drop(net, DROP_OUT_OF_ORDER_FULL);
     plat_rx_release(net->core->id, b);
     return;
@@ -204,6 +206,22 @@ static void discard_rx(struct net *net, struct tcp_conn *c) {  // the owner has 
   }
 }
 
+static void grow_window(const struct net *net, struct tcp_conn *c) {
+  u32 now_us = (u32)(net->core->now_ns / 1000);
+  u32 round_us = MAX(c->srtt_us, 1000u);
+  if (now_us - c->grow_us < round_us) {
+    return;
+  }
+  u32 came = c->rcv_nxt - c->grow_seq;
+  bool one_round = now_us - c->grow_us < 2 * round_us;
+  c->grow_us = now_us;
+  c->grow_seq = c->rcv_nxt;
+  if (one_round && came >= (TCP_RX_BYTES << c->rcv_grow) / 2 && c->rcv_grow < TCP_RX_GROW_MAX &&
+      c->rcv_shift > 0 && c->rx_len < TCP_RX_BYTES / 4 && net->rx_held < TCP_HELD_OOO_MAX / 2) {
+    c->rcv_grow++;
+  }
+}
+
 // `chain` holds s->len bytes of payload (NULL when none); consumed.
 void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
                    struct rxbuf *chain) {
@@ -243,6 +261,7 @@ void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
     c->has_dsack = false;
     queue_ooo(net, c, chain, seq);
   } else if (chain != NULL) {
+    grow_window(net, c);
     ASSERT(chain_len(chain) == take);
     append_in_order(net, c, chain);
     bool gap = c->ooo != NULL;

@@ -374,6 +374,7 @@ static void on_segment(struct net *net, struct tcp_conn *c, const struct segment
     return;
   }
   take_timestamp(net, c, s);
+  tcp_keep_heard(net, c);
   if (c->state == TCP_SYN_RCVD && !on_established(net, c, s)) {
     plat_rx_release(core, chain);
     return;

@@ -9,14 +9,15 @@
 
 u32 tcp_window(const struct tcp_conn *c) {
   u32 used = c->rx_len;
-  u32 bytes = used < TCP_RX_BYTES ? TCP_RX_BYTES - used : 0;
+  u32 most = TCP_RX_BYTES << c->rcv_grow;
+  u32 bytes = used < most ? most - used : 0;
   if (c->rx_bufs >= TCP_RX_BUFS) {
     bytes = 0;
   }
   u32 promised = c->rcv_adv - c->rcv_nxt;  // RFC 9293 3.8.6: never taken back
   u32 grown = seq_lt(c->rcv_nxt, c->rcv_adv) ? promised : 0;
   // Receiver's silly window avoidance (3.8.6.2.2): grow by a segment or half the buffer, or not.
-  u32 step = MIN(c->mss, TCP_RX_BYTES / 2);
+  u32 step = MIN(c->mss, most / 2);
   return bytes >= grown + step ? bytes : grown;
 }
 

@@ -89,6 +89,7 @@ static void on_opened(void *user, struct tcp_conn *tcp) {
   b->conn = c;
   b->tcp = NULL;
   tcp_set_owner(tcp, &conn_tcp_ops, c);
+  tcp_keepalive(tcp, true);
   if (c->tls_due) {
     conn_want_input(c);  // the handshake begins with us
   } else {

@@ -48,6 +48,7 @@ static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {
     return false;
   }
   *user = c;
+  tcp_keepalive(tcp, true);  // MQTT's own keep alive may be 0: a peer that is gone is found
   return true;
 }
 

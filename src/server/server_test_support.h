@@ -108,6 +108,9 @@ void tcp_close(struct tcp_conn *c) {
   ASSERT(!c->closed);
   c->closed = true;
 }
+void tcp_keepalive(struct tcp_conn *c, bool on) {
+  (void)c, (void)on;
+}
 void tcp_abort(struct tcp_conn *c) {
   c->aborted = true;
 }
