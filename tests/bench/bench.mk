@@ -41,3 +41,13 @@ $(B)/bench/tcp: tests/bench/tcp_bench.c tests/unit_plat.c $(bench_tcp_o)
 bench-tcp: $(B)/bench/tcp ## ns for one small segment in and one out
 	$(B)/bench/tcp
 .PHONY: bench-tcp
+# What a record costs in the journal alone: the hosted release's objects, a disk in memory.
+bench_journal_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
+                   $(wildcard src/base/*.c src/store/*.c))) $(B)/hosted/plat/hosted/stack_guard.o
+$(B)/bench/journal: tests/bench/journal_bench.c tests/unit_plat.c $(bench_journal_o)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -Wno-missing-prototypes -pie \
+	  -fuse-ld=lld -Wl,--gc-sections $(filter %.c %.o,$^) -o $@
+bench-journal: $(B)/bench/journal ## records/s and bytes written a record in the journal alone
+	$(B)/bench/journal
+.PHONY: bench-journal
