@@ -8,6 +8,7 @@
 #define ARP_FRESH_NS 60000000000ull  // then it is asked for again, still usable
 #define ARP_ASK_NS 1000000000ull
 #define ARP_TRIES 3u
+#define ARP_DEFEND_NS 10000000000ull  // RFC 5227 1.1: DEFEND_INTERVAL
 
 static const u8 broadcast_mac[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
@@ -148,6 +149,17 @@ void arp_tick(struct nic *nic) {
   }
 }
 
+// RFC 5227 2.4 (b): somebody else uses our address. It is defended by an announcement, at most one
+// in ten seconds, so that two hosts that both defend do not fill the network.
+static void arp_conflict(struct nic *nic) {
+  u64 now = nic->net->core->now_ns;
+  net_drop(nic->net, DROP_SOURCE);
+  if (nic->defended_ns == 0 || now - nic->defended_ns >= ARP_DEFEND_NS) {
+    nic->defended_ns = now;
+    arp_announce(nic);
+  }
+}
+
 static void arp_input(struct nic *nic, struct bytes in) {
   struct reader r = reader_init(in);
   u16 hardware = read_be16(&r);
@@ -163,7 +175,13 @@ static void arp_input(struct nic *nic, struct bytes in) {
     return;
   }
   const u8 *from = in.ptr + mac.off;
-  if (nic->address == 0 || sender == 0 || sender == nic->address || (from[0] & 1) != 0) {
+  if (nic->address == 0 || sender == 0 || (from[0] & 1) != 0) {
+    return;
+  }
+  if (sender == nic->address) {
+    if (memcmp(from, nic->info.mac, 6) != 0) {
+      arp_conflict(nic);
+    }
     return;
   }
   bool to_us = target == nic->address;

@@ -141,6 +141,33 @@ static void arp_answers_and_asks(void **unused) {
   done();
 }
 
+// RFC 5227 2.4: another user of our address is told, once in ten seconds; our own frame that comes
+// back is none.
+static void address_is_defended(void **unused) {
+  (void)unused;
+  u8 f[100];
+  start();
+  sim_static_address();
+  turns(1, 0);
+  put(f, arp_frame(f, 1, SIM_LOCAL, SIM_LOCAL));
+  assert_int_equal(sent, 1);
+  assert_int_equal(load_be32(last + 28), SIM_LOCAL);
+  assert_int_equal(load_be32(last + 38), SIM_LOCAL);
+  assert_memory_equal(last + 22, sim_mac, 6);
+  put(f, arp_frame(f, 2, SIM_LOCAL, SIM_PEER));
+  assert_int_equal(sent, 0);
+  turns(1, 10000 * SIM_MS);
+  put(f, arp_frame(f, 2, SIM_LOCAL, SIM_PEER));
+  assert_int_equal(sent, 1);
+  assert_int_equal(dropped(DROP_SOURCE), 3);
+  turns(1, 10000 * SIM_MS);
+  arp_frame(f, 1, SIM_LOCAL, SIM_LOCAL);
+  memcpy(f + 22, sim_mac, 6);
+  put(f, 42);
+  assert_int_equal(sent, 0);
+  done();
+}
+
 static void gateway_outside_the_subnet(void **unused) {
   (void)unused;
   u8 f[100];
@@ -317,6 +344,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(checksum_against_naive),
       cmocka_unit_test(arp_answers_and_asks),
+      cmocka_unit_test(address_is_defended),
       cmocka_unit_test(gateway_outside_the_subnet),
       cmocka_unit_test(ip_rules),
       cmocka_unit_test(echo),

@@ -86,6 +86,7 @@ struct nic {
   u8 prefix_len;
   struct arp_entry arp[ARP_ENTRIES];
   bool arp_due;
+  u64 defended_ns;  // our address against another user of it, last
   struct dhcp dhcp;
   struct tx_frame batch[BATCH];
   u32 batch_count;
