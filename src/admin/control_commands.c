@@ -287,24 +287,9 @@ static const char *list_commands(struct control_call *c) {
   return NULL;
 }
 
-static bool same_word(struct bytes a, const char *word) {
-  struct bytes b = bytes_str(word);
-  if (a.len != b.len) {
-    return false;
-  }
-  for (usize i = 0; i < a.len; i++) {
-    u8 x = a.ptr[i] >= 'A' && a.ptr[i] <= 'Z' ? (u8)(a.ptr[i] | 0x20) : a.ptr[i];
-    u8 y = b.ptr[i] >= 'A' && b.ptr[i] <= 'Z' ? (u8)(b.ptr[i] | 0x20) : b.ptr[i];
-    if (x != y) {
-      return false;
-    }
-  }
-  return true;
-}
-
 const struct control_command *control_find(struct bytes name) {
   for (u32 i = 0; i < ARRAY_COUNT(commands); i++) {
-    if (same_word(name, commands[i].name)) {
+    if (bytes_equal_nocase(name, commands[i].name)) {
       return &commands[i];
     }
   }

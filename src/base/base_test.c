@@ -16,6 +16,16 @@
 #include "base/list.h"
 #include "base/utf8.h"
 
+static void words_whatever_their_case(void **state) {
+  (void)state;
+  assert_true(bytes_equal_nocase(BYTES_LIT("ListClients"), "listCLIENTS"));
+  assert_true(bytes_equal_nocase(BYTES_LIT(""), ""));
+  assert_false(bytes_equal_nocase(BYTES_LIT("a"), "ab"));
+  assert_false(
+      bytes_equal_nocase(BYTES_LIT("[\x01"), "{\x01"));  // no letters: only equal to themselves
+  assert_false(bytes_equal_nocase(BYTES_LIT("@"), "`"));
+}
+
 static void reader_is_sticky(void **state) {
   (void)state;
   u8 data[3] = {1, 2, 3};
@@ -143,9 +153,13 @@ static void list_keeps_order(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(reader_is_sticky), cmocka_unit_test(writer_is_bounded),
-      cmocka_unit_test(numbers_parse),    cmocka_unit_test(text_formats),
-      cmocka_unit_test(hashes_match),     cmocka_unit_test(utf8_matches_slow_decoder),
+      cmocka_unit_test(words_whatever_their_case),
+      cmocka_unit_test(reader_is_sticky),
+      cmocka_unit_test(writer_is_bounded),
+      cmocka_unit_test(numbers_parse),
+      cmocka_unit_test(text_formats),
+      cmocka_unit_test(hashes_match),
+      cmocka_unit_test(utf8_matches_slow_decoder),
       cmocka_unit_test(list_keeps_order),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

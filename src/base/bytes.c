@@ -9,6 +9,23 @@ bool bytes_equal_str(struct bytes a, const char *s) {
   return bytes_equal(a, bytes_str(s));
 }
 
+static u8 lower(u8 c) {
+  return c >= 'A' && c <= 'Z' ? (u8)(c | 0x20) : c;
+}
+
+bool bytes_equal_nocase(struct bytes a, const char *s) {
+  struct bytes b = bytes_str(s);
+  if (a.len != b.len) {
+    return false;
+  }
+  for (usize i = 0; i < a.len; i++) {
+    if (lower(a.ptr[i]) != lower(b.ptr[i])) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool bytes_starts_with(struct bytes a, struct bytes prefix) {
   return a.len >= prefix.len && (prefix.len == 0 || memcmp(a.ptr, prefix.ptr, prefix.len) == 0);
 }

@@ -58,6 +58,8 @@ static inline struct bytes bytes_skip(struct bytes b, usize off) {
 }
 bool bytes_equal(struct bytes a, struct bytes b);
 bool bytes_equal_str(struct bytes a, const char *s);
+// The same, with A to Z taken for a to z.
+bool bytes_equal_nocase(struct bytes a, const char *s);
 bool bytes_starts_with(struct bytes a, struct bytes prefix);
 // Index of the first `byte` in b, or b.len.
 usize bytes_find(struct bytes b, u8 byte);

@@ -481,18 +481,6 @@ static const struct {
     {"removeRoleACL", remove_acl, ROLE, true},
 };
 
-static bool same_word(struct bytes a, const char *b) {  // whatever the case
-  usize len = strlen(b);
-  for (usize i = 0; i < a.len && i < len; i++) {
-    u8 x = a.ptr[i] >= 'A' && a.ptr[i] <= 'Z' ? (u8)(a.ptr[i] + 32) : a.ptr[i];
-    u8 y = b[i] >= 'A' && b[i] <= 'Z' ? (u8)(b[i] + 32) : (u8)b[i];
-    if (x != y) {
-      return false;
-    }
-  }
-  return a.len == len;
-}
-
 static void run(struct call *c) {
   u8 text[64];
   struct bytes name;
@@ -509,7 +497,7 @@ static void run(struct call *c) {
   }
   json_field_string(c->out, "command", name);
   for (u32 i = 0; i < ARRAY_COUNT(commands); i++) {
-    if (bad[0] == 'U' && same_word(name, commands[i].name)) {
+    if (bad[0] == 'U' && bytes_equal_nocase(name, commands[i].name)) {
       c->kind = commands[i].kind;
       bad = commands[i].run(c);
       if (commands[i].changes) {

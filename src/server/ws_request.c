@@ -26,19 +26,6 @@ static u8 lower(u8 c) {
   return c >= 'A' && c <= 'Z' ? (u8)(c | 0x20) : c;
 }
 
-static bool same_word(struct bytes a, const char *word) {  // without regard to case
-  struct bytes b = bytes_str(word);
-  if (a.len != b.len) {
-    return false;
-  }
-  for (usize i = 0; i < a.len; i++) {
-    if (lower(a.ptr[i]) != lower(b.ptr[i])) {
-      return false;
-    }
-  }
-  return true;
-}
-
 static struct bytes trim(struct bytes b) {
   while (b.len > 0 && (b.ptr[0] == ' ' || b.ptr[0] == '\t')) {
     b = bytes_skip(b, 1);
@@ -59,7 +46,7 @@ static struct bytes take_element(struct bytes *list) {
 
 static bool has_element(struct bytes list, const char *word) {
   while (list.len > 0) {
-    if (same_word(take_element(&list), word)) {
+    if (bytes_equal_nocase(take_element(&list), word)) {
       return true;
     }
   }
@@ -101,21 +88,21 @@ static struct part part_in(struct bytes whole, struct bytes sub) {
 
 static void take_field(struct bytes head, struct bytes name, struct bytes value, struct found *f,
                        struct ws_request *out) {
-  if (same_word(name, "host")) {
+  if (bytes_equal_nocase(name, "host")) {
     f->host = true;
-  } else if (same_word(name, "upgrade")) {
+  } else if (bytes_equal_nocase(name, "upgrade")) {
     f->upgrade |= has_element(value, "websocket");
-  } else if (same_word(name, "connection")) {
+  } else if (bytes_equal_nocase(name, "connection")) {
     f->connection |= has_element(value, "upgrade");
-  } else if (same_word(name, "sec-websocket-version")) {
+  } else if (bytes_equal_nocase(name, "sec-websocket-version")) {
     f->version_seen = true;
     f->version |= has_element(value, "13");
-  } else if (same_word(name, "sec-websocket-key")) {
+  } else if (bytes_equal_nocase(name, "sec-websocket-key")) {
     f->keys++;
     out->key = part_in(head, value);
-  } else if (same_word(name, "sec-websocket-protocol")) {
+  } else if (bytes_equal_nocase(name, "sec-websocket-protocol")) {
     choose_protocol(value, out);
-  } else if (same_word(name, "origin")) {
+  } else if (bytes_equal_nocase(name, "origin")) {
     out->has_origin = true;
     out->origin = part_in(head, value);
   }
