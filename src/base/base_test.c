@@ -74,6 +74,39 @@ static void text_formats(void **state) {
   assert_string_equal(buf, "-9223372036854775808");
 }
 
+// Bit by bit, as the polynomial says.
+static u32 crc32c_slow(u32 seed, const u8 *p, usize len) {
+  u32 crc = ~seed;
+  for (usize i = 0; i < len; i++) {
+    crc ^= p[i];
+    for (u32 bit = 0; bit < 8; bit++) {
+      crc = crc >> 1 ^ ((crc & 1) != 0 ? 0x82f63b78 : 0);
+    }
+  }
+  return ~crc;
+}
+
+static void crc32c_every_length(void **state) {
+  (void)state;
+  u8 data[128];
+  for (u32 i = 0; i < sizeof data; i++) {
+    data[i] = (u8)(i * 167 + 13);
+  }
+  for (u32 at = 0; at < 9; at++) {
+    for (u32 len = 0; at + len <= sizeof data; len++) {
+      u32 want = crc32c_slow(at * 77, data + at, len);
+      assert_int_equal(crc32c(at * 77, bytes_of(data + at, len)), want);
+    }
+  }
+  for (u32 byte = 0; byte < 256; byte++) {  // every word of every table
+    for (u32 place = 0; place < 8; place++) {
+      u8 eight[8] = {0};
+      eight[place] = (u8)byte;
+      assert_int_equal(crc32c(U32_MAX, bytes_of(eight, 8)), crc32c_slow(U32_MAX, eight, 8));
+    }
+  }
+}
+
 static void hashes_match(void **state) {
   (void)state;
   u8 in[15];
@@ -154,6 +187,7 @@ static void list_keeps_order(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(words_whatever_their_case),
+      cmocka_unit_test(crc32c_every_length),
       cmocka_unit_test(reader_is_sticky),
       cmocka_unit_test(writer_is_bounded),
       cmocka_unit_test(numbers_parse),

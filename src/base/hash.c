@@ -55,14 +55,6 @@ static u32 crc_step(u32 crc, struct bytes data, const u32 table[16]) {
   return ~crc;
 }
 
-u32 crc32c(u32 seed, struct bytes data) {
-  static const u32 table[16] = {0x00000000, 0x105ec76f, 0x20bd8ede, 0x30e349b1,
-                                0x417b1dbc, 0x5125dad3, 0x61c69362, 0x7198540d,
-                                0x82f63b78, 0x92a8fc17, 0xa24bb5a6, 0xb21572c9,
-                                0xc38d26c4, 0xd3d3e1ab, 0xe330a81a, 0xf36e6f75};
-  return crc_step(seed, data, table);
-}
-
 u32 crc32(u32 seed, struct bytes data) {
   static const u32 table[16] = {0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac,
                                 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
