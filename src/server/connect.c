@@ -137,7 +137,10 @@ void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packe
   ASSERT(session != NULL);
   c->session = session;
   s->stats.connects++;
-  server_log_connection(c, m->version == MQTT_V5 ? "connected by MQTT 5.0" : "connected by MQTT 3");
+  static const char *const texts[] = {[MQTT_V3] = "connected by MQTT 3.1",
+                                      [MQTT_V4] = "connected by MQTT 3.1.1",
+                                      [MQTT_V5] = "connected by MQTT 5.0"};
+  server_log_connection(c, texts[m->version]);
   trace_entered(c, (u32)packet.len);
   c->state = CONN_OPEN;
   c->deadline_ns = U64_MAX;
