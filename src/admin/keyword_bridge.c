@@ -191,7 +191,7 @@ static void on_version(struct parser *p, void *field) {
 #define AT(field, function) BY(SCOPE_BRIDGE, struct config_bridge, field, function)
 
 const struct keyword keywords_bridge[] = {
-    {"connection", .take = on_connection, MAPPED("read and checked; there are no bridges yet")},
+    {"connection", .take = on_connection},
     {"dns", .take = on_dns},
     {"address", AT(address, on_address)},
     {"addresses", AT(address, on_address)},
