@@ -3,7 +3,7 @@
 // files it names. Pure: bytes in, a checked structure out, every complaint with file, line and
 // reason. The keywords themselves stand in keyword_*.c.
 #pragma once
-#include "base/bytes.h"
+#include "base/ip.h"
 
 #define CONFIG_LISTENERS_MAX 16u
 #define CONFIG_NETWORKS_MAX 4u
@@ -36,8 +36,8 @@ struct config_files {  // the files of a folder of the bundle
 };
 struct config_listener {
   u16 port;
-  u32 line;     // of the `listener` keyword
-  u32 address;  // 0 = every address of this machine
+  u32 line;                // of the `listener` keyword
+  struct ip_addr address;  // IP_NONE = every address of this machine
   bool websockets;
   bool http_api;    // mosquitto's web interface: not served
   bool served;      // false: understood, and nobody listens (a warning has said why)
@@ -112,7 +112,7 @@ struct config {
   u32 bridge_topic_count;
   struct bytes console_user[CONFIG_CONSOLE_USERS_MAX];  // who may command us over MQTT
   u32 console_user_count;
-  u32 dns[CONFIG_DNS_MAX];  // name servers; before those of DHCP
+  struct ip_addr dns[CONFIG_DNS_MAX];  // name servers; before those of DHCP
   u32 dns_count;
   u32 max_inflight_messages, max_queued_messages, max_packet_size, max_keepalive;
   u32 max_inflight_bytes, max_queued_bytes;        // of one client; 0 = none

@@ -187,7 +187,7 @@ static void listener_keywords(void **state) {
   assert_true(l[1].websockets && l[1].origin_count == 2);
   assert_true(l[1].served && !l[2].served && !l[3].served);            // loopback, HTTP
   assert_true(l[4].port == 1884 && l[4].served && l[4].max_qos == 1);  // the implied one, last
-  assert_int_equal(l[4].address, 0x0a000001);
+  assert_true(ip_equal(l[4].address, ip_of4(0x0a000001)));
   // listener_allow_anonymous goes before what is everybody's.
   assert_int_equal(parse("allow_anonymous true\nlistener 1883\nlistener_allow_anonymous false\n"),
                    ERR_INVALID);
@@ -241,6 +241,9 @@ static void bridge_keywords(void **state) {
   static const char *const wrong[] = {
       "connection c\n",
       "connection c\naddress a:0\n",
+      "connection c\naddress [2001:db8::1\n",
+      "connection c\naddress [a]:8883\n",
+      "connection c\naddress [2001:db8::1]8883\n",
       "connection c\naddress a\ntopic x sideways\n",
       "connection c\naddress a\ntopic x in 3\n",
       "connection c\naddress a\ntopic \"\" in 0 a\n",
@@ -254,6 +257,25 @@ static void bridge_keywords(void **state) {
     assert_int_equal(parse(text), ERR_INVALID);
     assert_int_equal(report.error_count, 1);
   }
+}
+
+// IPv6 literals: of bridges, listeners and name servers.
+static void ip6_literals(void **state) {
+  (void)state;
+  assert_int_equal(parse("listener 1883 2001:db8::2\nallow_anonymous true\nlistener 1884 ::\n"
+                         "listener 1885 ::1\nlistener 1886 0.0.0.0\ndns 2001:db8::53 192.0.2.53\n"
+                         "connection c\naddress [2001:db8::1]:8883 2001:db8::9 [fe80::1]\n"),
+                   ERR_OK);
+  const struct config_listener *l = config.listener;
+  assert_true(l[0].address.hi == 0x20010db8ull << 32 && l[0].address.lo == 2 && l[0].served);
+  assert_true(ip_is_none(l[1].address) && l[1].served && !l[2].served);
+  assert_true(ip_equal(l[3].address, ip_of4(0)) && l[3].served);
+  assert_true(config.dns_count == 2 && config.dns[0].lo == 0x53);
+  const struct config_bridge *b = config.bridge;
+  assert_true(b->address_count == 3 && b->address[0].port == 8883 && b->address[1].port == 1883);
+  assert_true(bytes_equal_str(b->address[0].host, "2001:db8::1"));
+  assert_true(bytes_equal_str(b->address[1].host, "2001:db8::9"));
+  assert_true(bytes_equal_str(b->address[2].host, "fe80::1"));
 }
 
 // Files of a folder, in the order of their names, each with its own line numbers; the rest of the
@@ -357,11 +379,11 @@ static void report_is_bounded(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(meaning),          cmocka_unit_test(anonymous_by_listener),
-      cmocka_unit_test(mistakes),         cmocka_unit_test(listener_keywords),
-      cmocka_unit_test(broker_keywords),  cmocka_unit_test(bridge_keywords),
-      cmocka_unit_test(included),         cmocka_unit_test(no_listener),
-      cmocka_unit_test(whole_file),       cmocka_unit_test(cut_anywhere),
-      cmocka_unit_test(report_is_bounded)};
+      cmocka_unit_test(meaning),         cmocka_unit_test(anonymous_by_listener),
+      cmocka_unit_test(mistakes),        cmocka_unit_test(listener_keywords),
+      cmocka_unit_test(broker_keywords), cmocka_unit_test(bridge_keywords),
+      cmocka_unit_test(ip6_literals),    cmocka_unit_test(included),
+      cmocka_unit_test(no_listener),     cmocka_unit_test(whole_file),
+      cmocka_unit_test(cut_anywhere),    cmocka_unit_test(report_is_bounded)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

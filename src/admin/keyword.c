@@ -283,19 +283,3 @@ void take_files(struct parser *p, void *field) {
             shown(f->name, buf));
   }
 }
-
-bool parse_ip4(struct bytes text, u32 *out) {
-  u32 v = 0;
-  for (u32 i = 0; i < 4; i++) {
-    usize dot = bytes_find(text, '.');
-    u64 part = 0;
-    if ((i < 3) != (dot < text.len) ||
-        bytes_to_u64(bytes_sub(text, 0, dot), 255, &part) != ERR_OK) {
-      return false;
-    }
-    v = v << 8 | (u32)part;
-    text = dot < text.len ? bytes_skip(text, dot + 1) : text;
-  }
-  *out = v;
-  return true;
-}

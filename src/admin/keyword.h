@@ -126,4 +126,3 @@ bool folder_next(struct bytes tar, struct bytes dir, const char *suffix, struct 
                  struct bytes *name, struct bytes *data);
 // A listener as mosquitto has it before any keyword.
 struct config_listener config_listener_default(void);
-bool parse_ip4(struct bytes text, u32 *out);

@@ -55,8 +55,9 @@ static void on_dns(struct parser *p, void *field) {
   (void)field;
   c->dns_count = 0;
   for (struct bytes word = next_word(&rest); word.len > 0; word = next_word(&rest)) {
-    if (c->dns_count == CONFIG_DNS_MAX || !parse_ip4(word, &c->dns[c->dns_count])) {
-      problem(p, CONFIG_ERROR, "dns wants at most %u addresses like 192.0.2.53, not \"%s\"",
+    if (c->dns_count == CONFIG_DNS_MAX || !ip_parse(word, &c->dns[c->dns_count])) {
+      problem(p, CONFIG_ERROR,
+              "dns wants at most %u addresses like 192.0.2.53 or 2001:db8::53, not \"%s\"",
               CONFIG_DNS_MAX, shown(word, buf));
       return;
     }
@@ -64,25 +65,49 @@ static void on_dns(struct parser *p, void *field) {
   }
 }
 
-// HOST[:PORT], several with spaces between them.
+// HOST, HOST:PORT or [IPV6]:PORT; an IPv6 address without a port may stand without brackets.
+static bool take_host(struct bytes word, struct bytes *host, u16 *port) {
+  struct ip_addr v6;
+  bool bracket = word.len > 0 && word.ptr[0] == '[';
+  struct bytes inner = bracket ? bytes_skip(word, 1) : word;
+  usize end = bracket ? bytes_find(inner, ']') : bytes_find(inner, ':');
+  u64 number = DEFAULT_PORT;
+  *port = DEFAULT_PORT;
+  if (!bracket && ip_parse6(word, &v6)) {
+    *host = word;
+    return true;
+  }
+  *host = bytes_sub(inner, 0, end);
+  struct bytes rest = bytes_skip(inner, MIN(end + (bracket ? 1 : 0), inner.len));
+  if (end == 0 || (bracket && (end == inner.len || !ip_parse6(*host, &v6)))) {
+    return false;
+  }
+  if (rest.len > 0 &&
+      (rest.ptr[0] != ':' || bytes_to_u64(bytes_skip(rest, 1), 65535, &number) != ERR_OK ||
+       number == 0)) {
+    return false;
+  }
+  *port = (u16)number;
+  return true;
+}
+
+// Several of them with spaces in between.
 static void on_address(struct parser *p, void *field) {
   struct config_bridge *b = bridge_of(p);
   struct bytes rest = value_of(p);
   char buf[64];
   (void)field;
   for (struct bytes word = next_word(&rest); word.len > 0; word = next_word(&rest)) {
-    usize colon = bytes_find(word, ':');
-    u64 port = DEFAULT_PORT;
-    bool bad = colon < word.len &&
-               (bytes_to_u64(bytes_skip(word, colon + 1), 65535, &port) != ERR_OK || port == 0);
-    if (bad || colon == 0 || b->address_count == CONFIG_BRIDGE_ADDRESSES_MAX) {
+    struct bytes host;
+    u16 port;
+    if (!take_host(word, &host, &port) || b->address_count == CONFIG_BRIDGE_ADDRESSES_MAX) {
       problem(p, CONFIG_ERROR, "%s wants HOST or HOST:PORT, at most %u of them, not \"%s\"",
               p->k->name, CONFIG_BRIDGE_ADDRESSES_MAX, shown(word, buf));
       b->address_count = MAX(b->address_count, 1u);  // one mistake, one error
       return;
     }
-    b->address[b->address_count].host = bytes_sub(word, 0, colon);
-    b->address[b->address_count++].port = (u16)port;
+    b->address[b->address_count].host = host;
+    b->address[b->address_count++].port = port;
   }
   if (b->address_count == 0) {
     problem(p, CONFIG_ERROR, "%s wants HOST or HOST:PORT", p->k->name);

@@ -7,21 +7,20 @@
 // loopback or a path is one for nobody.
 static void take_address(struct parser *p, struct bytes text, struct config_listener *l) {
   char buf[64];
-  u32 address = 0;
-  bool any = text.len == 0 || bytes_equal_str(text, "::");
-  if (any) {
-    l->address = 0;
-  } else if (parse_ip4(text, &address)) {
-    l->address = address;
-    l->unservable = address >> 24 == 127;
-  } else if (bytes_equal_str(text, "localhost") || bytes_equal_str(text, "::1") ||
-             text.ptr[0] == '/') {
+  struct ip_addr address;
+  l->address = IP_NONE;
+  if (text.len == 0 || bytes_equal_str(text, "::")) {
+    return;  // both families
+  }
+  if (bytes_equal_str(text, "localhost") || text.ptr[0] == '/') {
     l->unservable = true;
+  } else if (ip_parse(text, &address)) {
+    l->address = address;
+    l->unservable = ip_is4(address) ? ip_to4(address) >> 24 == 127 : address.hi == 0;
   } else {
-    problem(
-        p, CONFIG_ERROR,
-        "%s: \"%s\" is not an IPv4 address; leave it out to serve every address of this machine",
-        p->k->name, shown(text, buf));
+    problem(p, CONFIG_ERROR,
+            "%s: \"%s\" is not an address; leave it out to serve every address of this machine",
+            p->k->name, shown(text, buf));
   }
 }
 

@@ -33,7 +33,7 @@ static bool take_network(struct parser *p) {
   usize slash = bytes_find(first, '/');
   u64 prefix = 0;
   n.dhcp = bytes_equal_str(first, "dhcp");
-  if (!n.dhcp && (slash == first.len || !parse_ip4(bytes_sub(first, 0, slash), &n.address) ||
+  if (!n.dhcp && (slash == first.len || !ip_parse4(bytes_sub(first, 0, slash), &n.address) ||
                   bytes_to_u64(bytes_skip(first, slash + 1), 32, &prefix) != ERR_OK)) {
     problem(p, CONFIG_ERROR, "network wants dhcp or ADDRESS/PREFIX (as 192.0.2.10/24), not \"%s\"",
             shown(first, buf));
@@ -42,7 +42,7 @@ static bool take_network(struct parser *p) {
   n.prefix_len = (u8)prefix;
   for (struct bytes word = next_word(&rest); word.len > 0; word = next_word(&rest)) {
     struct bytes v = next_word(&rest);
-    if (bytes_equal_str(word, "gateway") && parse_ip4(v, &n.gateway)) {
+    if (bytes_equal_str(word, "gateway") && ip_parse4(v, &n.gateway)) {
       continue;
     }
     if (bytes_equal_str(word, "mac") && parse_mac(v, n.mac)) {

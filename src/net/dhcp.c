@@ -133,7 +133,7 @@ static void send(struct nic *nic, u8 type) {
                            9));
   ASSERT(w.err == ERR_OK);
   bool rebinding = renewing && nic->net->core->now_ns >= d->rebind_ns;
-  struct udp_packet p = {.target = renewing && !rebinding ? d->server : U32_MAX,
+  struct udp_packet p = {.target = ip_of4(renewing && !rebinding ? d->server : U32_MAX),
                          .source_port = CLIENT_PORT,
                          .target_port = SERVER_PORT,
                          .payload = bytes_of(buf, sizeof buf)};

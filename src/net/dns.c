@@ -12,7 +12,7 @@
 #define TRIES 4u
 #define SECOND 1000000000ull
 
-static u32 servers(const struct net *net, u32 out[DNS_SERVERS_MAX + 2]) {
+static u32 servers(const struct net *net, struct ip_addr out[DNS_SERVERS_MAX + 2]) {
   u32 n = 0;
   for (u32 i = 0; i < net->dns.server_count; i++) {
     out[n++] = net->dns.server[i];
@@ -20,7 +20,7 @@ static u32 servers(const struct net *net, u32 out[DNS_SERVERS_MAX + 2]) {
   for (u32 i = 0; i < net->nic_count && n < DNS_SERVERS_MAX; i++) {
     for (u32 k = 0; k < 2; k++) {
       if (net->nic[i].dns[k] != 0 && net->nic[i].address != 0) {
-        out[n++] = net->nic[i].dns[k];
+        out[n++] = ip_of4(net->nic[i].dns[k]);
       }
     }
   }
@@ -29,7 +29,7 @@ static u32 servers(const struct net *net, u32 out[DNS_SERVERS_MAX + 2]) {
 
 static void send(struct net *net, struct dns_query *q) {
   u8 bytes[DNS_QUERY_MAX];
-  u32 list[DNS_SERVERS_MAX + 2];
+  struct ip_addr list[DNS_SERVERS_MAX + 2];
   u32 count = servers(net, list);
   struct writer w = writer_init(span_of(bytes, sizeof bytes));
   q->next_ns = net->core->now_ns + (SECOND << MIN(q->tries, 2u));
@@ -37,7 +37,7 @@ static void send(struct net *net, struct dns_query *q) {
     q->asked = list[q->tries % count];
     dns_query_write(&w, q->id, bytes_of(q->name, q->name_len));
     ASSERT(w.err == ERR_OK);
-    struct nic *nic = net_route(net, q->asked);
+    struct nic *nic = ip_route(net, q->asked);
     struct udp_packet p = {.target = q->asked,
                            .source_port = q->port,
                            .target_port = PORT,
@@ -61,7 +61,7 @@ static void end(struct net *net, struct dns_query *q, enum dns_result result,
 static void on_packet(struct net *net, void *user, const struct udp_packet *p) {
   struct dns_query *q = user;
   struct dns_answer answer;
-  if (p->source != q->asked || p->source_port != PORT) {
+  if (!ip_equal(p->source, q->asked) || p->source_port != PORT) {
     return;
   }
   enum dns_result result =
@@ -77,7 +77,7 @@ static void on_packet(struct net *net, void *user, const struct udp_packet *p) {
 }
 
 enum err dns_ask(struct net *net, struct bytes name, dns_handler *handler, void *user) {
-  u32 list[DNS_SERVERS_MAX + 2];
+  struct ip_addr list[DNS_SERVERS_MAX + 2];
   struct dns_query *q = NULL;
   ASSERT(handler != NULL);
   if (!dns_name_valid(name)) {
@@ -112,7 +112,7 @@ void dns_cancel(struct net *net, const void *user) {
   }
 }
 
-void dns_set_servers(struct net *net, const u32 *address, u32 count) {
+void dns_set_servers(struct net *net, const struct ip_addr *address, u32 count) {
   ASSERT(count <= DNS_SERVERS_MAX);
   net->dns.server_count = count;
   if (count > 0) {

@@ -17,4 +17,4 @@ enum err dns_ask(struct net *net, struct bytes name, dns_handler *handler, void 
 // Forgets the question of this user.
 void dns_cancel(struct net *net, const void *user);
 // Servers of the configuration; they come before those of DHCP. count <= DNS_SERVERS_MAX.
-void dns_set_servers(struct net *net, const u32 *address, u32 count);
+void dns_set_servers(struct net *net, const struct ip_addr *address, u32 count);

@@ -176,7 +176,7 @@ static void take_answer(struct bytes packet, const struct record *rec, u32 *owne
   if (rec->type == TYPE_CNAME) {
     *owner = rec->data;
   } else if (rec->type == TYPE_A && rec->len == 4 && out->count < DNS_ADDRESSES_MAX) {
-    out->address[out->count++] = load_be32(packet.ptr + rec->data);
+    out->address[out->count++] = ip_of4(load_be32(packet.ptr + rec->data));
   }
 }
 

@@ -2,14 +2,14 @@
 // DNS messages (RFC 1035 4) as a stub resolver needs them: one question for IPv4 addresses, one
 // answer with its chain of aliases. Pure: bytes in, values out.
 #pragma once
-#include "base/bytes.h"
+#include "base/ip.h"
 
 #define DNS_NAME_MAX 253u   // as text (RFC 1035 2.3.4, less the root's dot)
 #define DNS_QUERY_MAX 288u  // header, name, type, class
 #define DNS_ADDRESSES_MAX 8u
 
 struct dns_answer {
-  u32 address[DNS_ADDRESSES_MAX];  // host order, as the server put them
+  struct ip_addr address[DNS_ADDRESSES_MAX];  // as the server put them
   u32 count;
   u32 ttl_s;  // the least along the chain
 };

@@ -1,30 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPv4 (RFC 791, 1122), ICMP (RFC 792) and UDP (RFC 768). Fragments are refused and counted: every
+// IPv4 (RFC 791, 1122) and ICMP (RFC 792). Fragments are refused and counted: every
 // peer of a broker does path MTU discovery, and reassembly is memory for strangers.
 #include "net/stack.h"
 
 #define TTL 64u
 #define DONT_FRAGMENT 0x4000u
 #define ICMP_RATE 100u  // answers a second
-
-bool bucket_take(struct bucket *b, u64 now_ns, u32 rate) {
-  if (now_ns - b->since_ns >= 1000000000ull) {
-    b->since_ns = now_ns;
-    b->left = rate;
-  }
-  if (b->left == 0) {
-    return false;
-  }
-  b->left--;
-  return true;
-}
-
-void ip4_pseudo(struct csum *c, u32 source, u32 target, u8 protocol, u32 len) {
-  csum_add32(c, source);
-  csum_add32(c, target);
-  csum_add16(c, protocol);
-  csum_add32(c, len);
-}
 
 enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len) {
   u8 mac[6];
@@ -46,9 +27,7 @@ enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, 
   store_be16(ip + 10, 0);
   store_be32(ip + 12, source);
   store_be32(ip + 16, target);
-  struct csum c = {0};
-  csum_add(&c, bytes_of(ip, IP4_LEN));
-  store_be16(ip + 10, csum_finish(&c));
+  store_be16(ip + 10, (u16)~csum_words(ip, IP4_LEN / 4));
   return ERR_OK;
 }
 
@@ -94,9 +73,23 @@ void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code) {
   }
 }
 
-static void icmp_input(struct nic *nic, const struct ip4 *ip, const struct rxbuf *frame) {
-  u32 off = ETH_LEN + ip->header_len;
-  u32 len = (u32)ip->total_len - ip->header_len;
+// A destination unreachable; `quoted` has at least IP4_LEN + 8 bytes.
+static void take_error(struct nic *nic, struct bytes quoted, u8 code, u16 next_mtu) {
+  enum { CODE_PROTOCOL = 2, CODE_PORT = 3, CODE_TOO_LARGE = 4 };
+  u32 header_len = (quoted.ptr[0] & 15u) * 4;
+  if (header_len < IP4_LEN || quoted.len < header_len + 8 || quoted.ptr[9] != IP_TCP) {
+    return;
+  }
+  enum path_error what = code == CODE_TOO_LARGE                       ? PATH_TOO_LARGE
+                         : code == CODE_PROTOCOL || code == CODE_PORT ? PATH_REFUSED
+                                                                      : PATH_OTHER;
+  tcp_icmp(nic->net, ip_of4(load_be32(quoted.ptr + 12)), ip_of4(load_be32(quoted.ptr + 16)),
+           quoted.ptr + header_len, what, next_mtu);
+}
+
+static void icmp_input(struct nic *nic, const struct ip_in *ip, const struct rxbuf *frame) {
+  u32 off = ip->off;
+  u32 len = ip->len;
   if (frame->len < off + len || len < 8) {  // one buffer holds any echo worth answering
     net_drop(nic->net, DROP_SHORT);
     return;
@@ -108,139 +101,16 @@ static void icmp_input(struct nic *nic, const struct ip4 *ip, const struct rxbuf
     net_drop(nic->net, DROP_CHECKSUM);
     return;
   }
-  if (m[0] == 8 && ip->target == nic->address && len - 8 <= (u32)nic->mtu - IP4_LEN - 8) {
+  if (m[0] == 8 && ip_to4(ip->target) == nic->address && len - 8 <= (u32)nic->mtu - IP4_LEN - 8) {
     if (bucket_take(&nic->net->icmp_bucket, nic->net->core->now_ns, ICMP_RATE)) {
-      icmp_send(nic, ip->source, 0, load_be32(m + 4), bytes_of(m + 8, len - 8));
+      icmp_send(nic, ip_to4(ip->source), 0, load_be32(m + 4), bytes_of(m + 8, len - 8));
     }
   } else if (m[0] == 3 && len >= 8 + IP4_LEN + 8) {
-    tcp_icmp(nic, bytes_of(m + 8, len - 8), m[1], load_be16(m + 6));
-  }
-}
-
-// --- UDP
-
-enum err udp_bind(struct net *net, u16 port, udp_handler *handler, void *user) {
-  for (u32 i = 0; i < net->udp_count; i++) {
-    if (net->udp[i].port == port) {
-      return ERR_EXISTS;
-    }
-  }
-  if (net->udp_count == UDP_BINDS_MAX) {
-    return ERR_LIMIT;
-  }
-  net->udp[net->udp_count].port = port;
-  net->udp[net->udp_count].handler = handler;
-  net->udp[net->udp_count++].user = user;
-  return ERR_OK;
-}
-
-void udp_unbind(struct net *net, u16 port) {
-  for (u32 i = 0; i < net->udp_count; i++) {
-    if (net->udp[i].port == port) {
-      net->udp[i] = net->udp[--net->udp_count];
-      return;
-    }
-  }
-}
-
-enum err udp_send(struct net *net, u32 nic_index, const struct udp_packet *p) {
-  ASSERT(nic_index < net->nic_count);
-  struct nic *nic = &net->nic[nic_index];
-  u32 len = UDP_LEN + (u32)p->payload.len;
-  if (len + IP4_LEN > nic->mtu) {
-    return ERR_LIMIT;
-  }
-  struct txbuf *b = txbuf_take(net, (u32)p->payload.len, TXBUF_CONTROL);
-  struct frame f;
-  if (b == NULL) {
-    return ERR_NO_MEMORY;
-  }
-  if (!tx_begin(nic, &f)) {
-    txbuf_unref(net, b);
-    return ERR_AGAIN;
-  }
-  u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
-  memcpy(b->data, p->payload.ptr, p->payload.len);
-  store_be16(h, p->source_port);
-  store_be16(h + 2, p->target_port);
-  store_be16(h + 4, (u16)len);
-  store_be16(h + 6, 0);
-  struct csum c = {0};
-  ip4_pseudo(&c, nic->address, p->target, IP_UDP, len);
-  csum_add(&c, bytes_of(h, UDP_LEN));
-  csum_add(&c, p->payload);
-  u16 sum = csum_finish(&c);
-  store_be16(h + 6, sum == 0 ? 0xffff : sum);
-  enum err e = ip4_write(nic, f.slot->headers, nic->address, p->target, IP_UDP, len);
-  if (e != ERR_OK) {
-    tx_cancel(nic, &f);
-  } else {
-    if (p->payload.len > 0) {
-      tx_ref(&f, b, 0, (u32)p->payload.len);
-    }
-    tx_commit(nic, &f, ETH_LEN + IP4_LEN + UDP_LEN);
-  }
-  txbuf_unref(net, b);
-  return e;
-}
-
-static void udp_input(struct nic *nic, const struct ip4 *ip, const struct rxbuf *frame) {
-  u32 off = ETH_LEN + ip->header_len;
-  u32 len = (u32)ip->total_len - ip->header_len;
-  if (len < UDP_LEN || frame->len < off + len) {
-    net_drop(nic->net, DROP_SHORT);
-    return;
-  }
-  const u8 *u = frame->data + off;
-  u32 udp_len = load_be16(u + 4);
-  if (udp_len < UDP_LEN || udp_len > len) {
-    net_drop(nic->net, DROP_SHORT);
-    return;
-  }
-  if (load_be16(u + 6) != 0 && frame->frame_csum != RX_CSUM_GOOD) {
-    struct csum c = {0};
-    ip4_pseudo(&c, ip->source, ip->target, IP_UDP, udp_len);
-    csum_add(&c, bytes_of(u, udp_len));
-    if (csum_fold(&c) != 0xffff) {
-      net_drop(nic->net, DROP_CHECKSUM);
-      return;
-    }
-  }
-  struct udp_packet p = {.source = ip->source,
-                         .target = ip->target,
-                         .source_port = load_be16(u),
-                         .target_port = load_be16(u + 2),
-                         .payload = bytes_of(u + UDP_LEN, udp_len - UDP_LEN),
-                         .nic = nic->index};
-  for (u32 i = 0; i < nic->net->udp_count; i++) {
-    if (nic->net->udp[i].port == p.target_port) {
-      nic->net->udp[i].handler(nic->net, nic->net->udp[i].user, &p);
-      return;
-    }
-  }
-  net_drop(nic->net, DROP_NO_LISTENER);
-  if (ip->target == nic->address) {
-    icmp_unreachable(nic, frame, 3);
+    take_error(nic, bytes_of(m + 8, len - 8), m[1], load_be16(m + 6));
   }
 }
 
 // --- IPv4
-
-// Cuts the frame to its IP packet: Ethernet pads short frames.
-static void trim(struct rxbuf *frame, u32 want, u32 core) {
-  u32 left = want;
-  for (struct rxbuf *b = frame; b != NULL; b = b->next) {
-    if (b->len >= left) {
-      b->len = left;
-      if (b->next != NULL) {
-        plat_rx_release(core, b->next);
-        b->next = NULL;
-      }
-      return;
-    }
-    left -= b->len;
-  }
-}
 
 static bool address_ours(const struct nic *nic, u32 target, u8 protocol) {
   if (nic->address != 0 && target == nic->address) {
@@ -253,53 +123,60 @@ static bool address_ours(const struct nic *nic, u32 target, u8 protocol) {
 }
 
 // RFC 1122 3.2.1.3: no multicast, broadcast, loopback or own address as a source.
-static bool source_sane(const struct nic *nic, const struct ip4 *ip) {
-  if (ip->source >> 28 >= 14 || ip->source >> 24 == 127) {
+static bool source_sane(const struct nic *nic, u32 source, u8 protocol) {
+  if (source >> 28 >= 14 || source >> 24 == 127) {
     return false;
   }
-  if (ip->source == 0) {
-    return ip->protocol == IP_UDP;
+  if (source == 0) {
+    return protocol == IP_UDP;
   }
   bool directed =
-      nic->address != 0 && nic->prefix_len < 31 && ip->source == (nic->address | ~nic->mask);
-  return ip->source != nic->address && !directed;
+      nic->address != 0 && nic->prefix_len < 31 && source == (nic->address | ~nic->mask);
+  return source != nic->address && !directed;
 }
 
 // The header's own rules; fills `ip`. The header lies in the first buffer.
-static enum drop parse(const struct rxbuf *frame, struct ip4 *ip) {
+static enum drop parse(const struct rxbuf *frame, struct ip_in *ip) {
   const u8 *h = frame->data + ETH_LEN;
   u32 have = frame->len - ETH_LEN;
   if (have < IP4_LEN || h[0] >> 4 != 4 || (h[0] & 15) < 5) {
     return DROP_SHORT;
   }
-  ip->header_len = (u8)((h[0] & 15) * 4);
-  ip->total_len = load_be16(h + 2);
-  if (have < ip->header_len || ip->total_len < ip->header_len ||
-      ip->total_len > frame->frame_len - ETH_LEN) {
+  u32 header_len = (h[0] & 15u) * 4;
+  u32 total_len = load_be16(h + 2);
+  if (have < header_len || total_len < header_len || total_len > frame->frame_len - ETH_LEN) {
     return DROP_SHORT;
   }
-  struct csum c = {0};
-  csum_add(&c, bytes_of(h, ip->header_len));
-  if (csum_fold(&c) != 0xffff) {
+  if (csum_words(h, header_len / 4) != 0xffff) {
     return DROP_CHECKSUM;
   }
   if ((load_be16(h + 6) & 0x3fff) != 0) {
     return DROP_FRAGMENT;
   }
-  ip->protocol = h[9];
-  ip->source = load_be32(h + 12);
-  ip->target = load_be32(h + 16);
+  *ip = (struct ip_in){.source = ip_of4(load_be32(h + 12)),
+                       .target = ip_of4(load_be32(h + 16)),
+                       .off = ETH_LEN + header_len,
+                       .len = total_len - header_len,
+                       .protocol = h[9]};
   return DROP_COUNT;
+}
+
+static void learn_sender(struct nic *nic, u32 source, const u8 mac[6]) {
+  if (nic->address == 0 || (mac[0] & 1) != 0 || source == 0) {
+    return;
+  }
+  bool near = (source & nic->mask) == (nic->address & nic->mask);
+  arp_learn(nic, near || nic->gateway == 0 ? source : nic->gateway, mac, false);
 }
 
 void ip4_input(struct nic *nic, struct rxbuf *frame) {
   struct net *net = nic->net;
-  struct ip4 ip = {0};
+  struct ip_in ip = {0};
   enum drop why = parse(frame, &ip);
-  if (why == DROP_COUNT && !address_ours(nic, ip.target, ip.protocol)) {
+  if (why == DROP_COUNT && !address_ours(nic, ip_to4(ip.target), ip.protocol)) {
     why = DROP_NOT_OURS;
   }
-  if (why == DROP_COUNT && !source_sane(nic, &ip)) {
+  if (why == DROP_COUNT && !source_sane(nic, ip_to4(ip.source), ip.protocol)) {
     why = DROP_SOURCE;
   }
   if (why != DROP_COUNT) {
@@ -307,15 +184,8 @@ void ip4_input(struct nic *nic, struct rxbuf *frame) {
     plat_rx_release(net->core->id, frame);
     return;
   }
-  trim(frame, ETH_LEN + (u32)ip.total_len, net->core->id);
-  if (nic->address != 0 && (frame->data[6] & 1) == 0 && ip.source != 0) {
-    bool near = (ip.source & nic->mask) == (nic->address & nic->mask);
-    if (near || nic->gateway == 0) {
-      arp_learn(nic, ip.source, frame->data + 6, false);
-    } else {
-      arp_learn(nic, nic->gateway, frame->data + 6, false);
-    }
-  }
+  ip_trim(frame, ip.off + ip.len, net->core->id);
+  learn_sender(nic, ip_to4(ip.source), frame->data + 6);
   if (ip.protocol == IP_TCP) {
     tcp_input(nic, &ip, frame);
     return;
@@ -326,7 +196,7 @@ void ip4_input(struct nic *nic, struct rxbuf *frame) {
     icmp_input(nic, &ip, frame);
   } else {
     net_drop(net, DROP_PROTOCOL);
-    if (ip.target == nic->address) {
+    if (ip_to4(ip.target) == nic->address) {
       icmp_unreachable(nic, frame, 2);
     }
   }

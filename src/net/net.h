@@ -2,14 +2,12 @@
 // One network instance a core: interfaces, addresses, ARP, ICMP, UDP, DHCP and the TCP connections
 // of that core.
 #pragma once
+#include "base/ip.h"
 #include "loop/carve.h"
 #include "loop/core.h"
 #include "net/txbuf.h"
 
 struct net;
-
-// IPv4 addresses are host-order u32 in code, big-endian on the wire.
-#define IP4(a, b, c, d) ((u32)(a) << 24 | (u32)(b) << 16 | (u32)(c) << 8 | (u32)(d))
 
 struct net_if_config {
   bool dhcp;    // true: DHCPv4, the rest is ignored
@@ -61,7 +59,7 @@ bool net_flush(struct core *core,
 // --- UDP (bootstrap use: DHCP, later DNS and SNTP)
 // ------------------------------------------------------------------
 struct udp_packet {
-  u32 source, target;
+  struct ip_addr source, target;  // source: ours to choose when sending
   u16 source_port, target_port;
   struct bytes payload;  // borrowed for the call
   u32 nic;

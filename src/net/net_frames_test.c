@@ -123,14 +123,14 @@ static void arp_answers_and_asks(void **unused) {
     assert_int_equal(sent, 0);
   }
   struct udp_packet p = {
-      .target = SIM_PEER, .source_port = 9, .target_port = 10, .payload = bytes_of("x", 1)};
+      .target = ip_of4(SIM_PEER), .source_port = 9, .target_port = 10, .payload = bytes_of("x", 1)};
   assert_int_equal(udp_send(sim.net, 0, &p), ERR_OK);
   turns(1, 61000 * SIM_MS);
   assert_int_equal(sent, 1);
   assert_int_equal(udp_send(sim.net, 0, &p), ERR_OK);  // stale, still used, asked for again
   turns(1, 0);
   assert_int_equal(sent, 2);
-  p.target = SIM_PEER + 1;
+  p.target = ip_of4(SIM_PEER + 1);
   assert_int_equal(udp_send(sim.net, 0, &p), ERR_AGAIN);  // unknown
   turns(1, 0);
   assert_int_equal(load_be16(last + 12), ETH_ARP);
@@ -176,7 +176,7 @@ static void gateway_outside_the_subnet(void **unused) {
       .address = SIM_LOCAL, .prefix_len = 32, .gateway = IP4(172, 31, 1, 1)};
   assert_int_equal(net_configure(sim.net, 0, &config), ERR_OK);
   turns(1, 0);
-  struct udp_packet p = {.target = IP4(8, 8, 8, 8), .payload = bytes_of("x", 1)};
+  struct udp_packet p = {.target = ip_of4(IP4(8, 8, 8, 8)), .payload = bytes_of("x", 1)};
   assert_int_equal(udp_send(sim.net, 0, &p), ERR_AGAIN);
   turns(1, 0);
   assert_int_equal(load_be32(last + 38), IP4(172, 31, 1, 1));

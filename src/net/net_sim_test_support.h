@@ -337,6 +337,15 @@ static UNUSED void sim_static_address(void) {
   SIM_CHECK(net_configure(sim.net, 0, &config) == ERR_OK);
 }
 
+// The stack's connection of these ports with the peer, if there is one.
+static struct tcp_flow sim_flow(u16 local_port, u16 port) {
+  return (struct tcp_flow){ip_of4(SIM_LOCAL), ip_of4(SIM_PEER), local_port, port};
+}
+static UNUSED struct tcp_conn *sim_conn(u16 local_port, u16 port) {
+  struct tcp_flow flow = sim_flow(local_port, port);
+  return tcp_lookup(sim.net, &flow);
+}
+
 static UNUSED u64 sim_next_ns(void) {
   u64 next = MIN(sim_link_next(&sim.to_stack), sim_link_next(&sim.to_peer));
   for (u32 i = 0; i < sim.held_count; i++) {

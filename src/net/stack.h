@@ -15,9 +15,11 @@
 #define IP4_LEN 20u
 #define TCP_LEN 20u
 #define UDP_LEN 8u
+#define IP6_LEN 40u
 #define HEADERS_MAX 128u
 #define ETH_IP4 0x0800u
 #define ETH_ARP 0x0806u
+#define ETH_IP6 0x86ddu
 #define IP_ICMP 1u
 #define IP_TCP 6u
 #define IP_UDP 17u
@@ -108,7 +110,7 @@ struct dns_query {       // one question under way (dns.c)
   dns_handler *handler;  // NULL = free
   void *user;
   u64 next_ns;
-  u32 asked;  // the server of the last try
+  struct ip_addr asked;  // the server of the last try
   u32 tries;
   u16 id, port;
   u8 name_len;
@@ -116,7 +118,7 @@ struct dns_query {       // one question under way (dns.c)
 };
 struct dns {
   struct dns_query query[DNS_QUERIES_MAX];
-  u32 server[DNS_SERVERS_MAX];
+  struct ip_addr server[DNS_SERVERS_MAX];
   u32 server_count;
 };
 
@@ -180,22 +182,44 @@ void arp_announce(struct nic *nic);
 void arp_tick(struct nic *nic);
 void arp_flush(struct nic *nic);
 
-// --- IPv4, ICMP, UDP (ip4.c)
-struct ip4 {  // a received packet's header
-  u32 source, target;
-  u16 total_len;
-  u8 header_len;
+// --- both families (ip.c)
+struct ip_in {  // a received packet: one protocol's header and payload in a frame
+  struct ip_addr source, target;
+  u32 off;  // of the payload, from the frame's first byte
+  u32 len;  // bytes of payload; the frame ends there
   u8 protocol;
 };
+static inline u32 ip_header_len(struct ip_addr a) {
+  return ip_is4(a) ? IP4_LEN : IP6_LEN;
+}
+// Adds the pseudo-header (RFC 9293 3.1, RFC 8200 8.1): the same sum for both families, because the
+// 0xffff before a mapped IPv4 address is zero to it.
+void ip_pseudo(struct csum *c, struct ip_addr source, struct ip_addr target, u8 protocol, u32 len);
+// The NIC towards `target`: its own subnet first, else the first with a gateway; NULL: no route.
+struct nic *ip_route(struct net *net, struct ip_addr target);
+// This NIC's address for packets to `target`; IP_NONE: it has none that fits.
+struct ip_addr ip_source(const struct nic *nic, struct ip_addr target);
+// Tells the sender that nobody listens on the UDP port (rate limited).
+void ip_port_unreachable(struct nic *nic, const struct ip_in *ip, const struct rxbuf *frame);
+// Cuts the frame to its first `want` bytes: Ethernet pads short frames.
+void ip_trim(struct rxbuf *frame, u32 want, u32 core);
+
+// --- UDP (udp.c)
+void udp_input(struct nic *nic, const struct ip_in *ip, const struct rxbuf *frame);
+
+// --- IPv4, ICMP (ip4.c)
 void ip4_input(struct nic *nic, struct rxbuf *frame CONSUMES);
-// Writes Ethernet and IPv4 headers for a payload of `len` bytes behind them. ERR_AGAIN: no MAC yet;
-// ERR_NOT_FOUND: `source` is not (or no longer) this NIC's address.
 enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len);
-void ip4_pseudo(struct csum *c, u32 source, u32 target, u8 protocol, u32 len);
 void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code);
 
-// The NIC towards `target`: its own subnet first, else the first with a gateway; NULL: no route.
-struct nic *net_route(struct net *net, u32 target);
+// Writes Ethernet and IP headers for a payload of `len` bytes behind them, ETH_LEN and
+// ip_header_len bytes. ERR_AGAIN: the next hop is not known yet; ERR_NOT_FOUND: `source` is not (or
+// no longer) this NIC's address.
+NODISCARD static inline enum err ip_header(struct nic *nic, u8 *h, struct ip_addr source,
+                                           struct ip_addr target, u8 protocol, u32 len) {
+  return ip_is4(target) ? ip4_write(nic, h, ip_to4(source), ip_to4(target), protocol, len)
+                        : ERR_NOT_FOUND;
+}
 
 // --- DNS (dns.c)
 void dns_tick(struct net *net);
@@ -206,9 +230,12 @@ void dhcp_tick(struct nic *nic);
 
 // --- TCP (tcp*.c)
 enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits *limits);
-void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame CONSUMES);
-// An ICMP destination unreachable that quotes a packet of ours (tcp_alive.c).
-void tcp_icmp(struct nic *nic, struct bytes quoted, u8 code, u16 next_mtu);
+void tcp_input(struct nic *nic, const struct ip_in *ip, struct rxbuf *frame CONSUMES);
+// An ICMP error that quotes a segment of ours (tcp_alive.c): its addresses and the first eight
+// bytes of its header.
+enum path_error { PATH_OTHER, PATH_REFUSED, PATH_TOO_LARGE };
+void tcp_icmp(struct net *net, struct ip_addr local, struct ip_addr remote, const u8 head[8],
+              enum path_error what, u32 next_mtu);
 void tcp_flush_all(struct net *net);
 bool tcp_work_waits(const struct net *net);
 void tcp_on_timer(struct core *core, u32 timer, void *owner);

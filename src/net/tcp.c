@@ -59,19 +59,28 @@ u32 tcp_clock(const struct net *net) {
   return (u32)(net->core->now_ns >> 20) + 1;
 }
 
-u32 tcp_second(const struct net *net) {
-  return (u32)(net->core->now_ns / TCP_S) + 1;
+u16 tcp_second(const struct net *net) {
+  u16 s = (u16)(net->core->now_ns / TCP_S);
+  return s != 0 ? s : 1;
 }
 
-struct tuple {
-  u32 local, remote;
-  u16 local_port, remote_port;
-};
-
-static u64 tuple_hash(const struct net *net, u32 local, u16 local_port, u32 remote,
-                      u16 remote_port) {
-  struct tuple t = {local, remote, local_port, remote_port};
-  return siphash(&net->core->hash_key, bytes_of(&t, sizeof t));
+static u64 flow_hash(const struct net *net, const struct tcp_flow *f) {
+  u32 ports = (u32)f->local_port << 16 | f->remote_port;
+  if (ip_is4(f->remote)) {
+    u32 key[3] = {(u32)f->local.lo, (u32)f->remote.lo, ports};
+    return siphash(&net->core->hash_key, bytes_of(key, sizeof key));
+  }
+  u64 key[5] = {f->local.hi, f->local.lo, f->remote.hi, f->remote.lo, ports};
+  return siphash(&net->core->hash_key, bytes_of(key, sizeof key));
+}
+static bool same_flow(const struct tcp_flow *f, struct ip_addr local, struct ip_addr remote,
+                      u16 local_port, u16 remote_port) {
+  return f->remote_port == remote_port && ip_equal(f->remote, remote) &&
+         f->local_port == local_port && ip_equal(f->local, local);
+}
+static u64 conn_hash(const struct net *net, const struct tcp_conn *c) {
+  struct tcp_flow f = tcp_flow_of(c);
+  return flow_hash(net, &f);
 }
 
 static struct tcp_conn *conn_at(const struct net *net, u32 link) {
@@ -81,23 +90,17 @@ static struct time_wait *wait_at(const struct net *net, u32 link) {
   return link == 0 ? NULL : pool_at(&net->waits, link - 1);
 }
 
-struct tcp_conn *tcp_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
-                            u16 remote_port) {
-  u64 h = tuple_hash(net, local, local_port, remote, remote_port);
-  struct tcp_conn *c = conn_at(net, net->hash[h & net->hash_mask]);
-  while (c != NULL && (c->remote_port != remote_port || c->remote != remote ||
-                       c->local_port != local_port || c->local != local)) {
+struct tcp_conn *tcp_lookup(struct net *net, const struct tcp_flow *flow) {
+  struct tcp_conn *c = conn_at(net, net->hash[flow_hash(net, flow) & net->hash_mask]);
+  while (c != NULL && !same_flow(flow, c->local, c->remote, c->local_port, c->remote_port)) {
     c = conn_at(net, c->hash_next);
   }
   return c;
 }
 
-struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
-                                  u16 remote_port) {
-  u64 h = tuple_hash(net, local, local_port, remote, remote_port);
-  struct time_wait *w = wait_at(net, net->wait_hash[h & net->wait_mask]);
-  while (w != NULL && (w->remote_port != remote_port || w->remote != remote ||
-                       w->local_port != local_port || w->local != local)) {
+struct time_wait *tcp_wait_lookup(struct net *net, const struct tcp_flow *flow) {
+  struct time_wait *w = wait_at(net, net->wait_hash[flow_hash(net, flow) & net->wait_mask]);
+  while (w != NULL && !same_flow(flow, w->local, w->remote, w->local_port, w->remote_port)) {
     w = wait_at(net, w->hash_next);
   }
   if (w != NULL && w->end_ns <= net->core->now_ns) {
@@ -107,7 +110,7 @@ struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u3
   return w;
 }
 
-struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote, u16 remote_port) {
+struct tcp_conn *tcp_new(struct net *net, const struct tcp_flow *flow) {
   struct tcp_conn *c = pool_take(&net->conns);
   if (c == NULL) {
     return NULL;
@@ -117,22 +120,21 @@ struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote,
     pool_put(&net->conns, c);
     return NULL;
   }
-  u64 h = tuple_hash(net, local, local_port, remote, remote_port);
+  u64 h = flow_hash(net, flow);
   c->net = net;
   c->state = TCP_SYN_RCVD;
-  c->local = local;
-  c->local_port = local_port;
-  c->remote = remote;
-  c->remote_port = remote_port;
+  c->local = flow->local;
+  c->local_port = flow->local_port;
+  c->remote = flow->remote;
+  c->remote_port = flow->remote_port;
   c->hash_next = net->hash[h & net->hash_mask];
   net->hash[h & net->hash_mask] = pool_index(&net->conns, c) + 1;
   // RFC 6528: a 4 µs clock plus a keyed hash of the addresses.
   u32 isn = (u32)(net->core->now_ns / 4000) + (u32)(h >> 32);
   c->snd_una = c->snd_nxt = c->snd_end = c->snd_max = c->recover = isn + 1;
-  c->rtt_seq = isn;
   c->ssthresh = U32_MAX;
   c->rto_ms = RTO_START_MS;
-  c->armed_ns = c->rtx_ns = c->ack_ns = c->end_ns = U64_MAX;
+  c->rtx_ns = c->ack_ns = c->end_ns = U64_MAX;
   list_init(&c->queue);
   list_init(&c->touch);
   net->stats.tcp_open++;
@@ -140,7 +142,7 @@ struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote,
 }
 
 static void unhash(struct net *net, struct tcp_conn *c) {
-  u64 h = tuple_hash(net, c->local, c->local_port, c->remote, c->remote_port);
+  u64 h = conn_hash(net, c);
   u32 *at = &net->hash[h & net->hash_mask];
   while (conn_at(net, *at) != c) {
     ASSERT(*at != 0);
@@ -187,7 +189,8 @@ void tcp_die(struct net *net, struct tcp_conn *c, enum tcp_end why) {
 }
 
 void tcp_wait_free(struct net *net, struct time_wait *w) {
-  u64 h = tuple_hash(net, w->local, w->local_port, w->remote, w->remote_port);
+  struct tcp_flow f = {w->local, w->remote, w->local_port, w->remote_port};
+  u64 h = flow_hash(net, &f);
   u32 *at = &net->wait_hash[h & net->wait_mask];
   while (wait_at(net, *at) != w) {
     ASSERT(*at != 0);
@@ -205,7 +208,7 @@ void tcp_to_time_wait(struct net *net, struct tcp_conn *c) {
     w = pool_take(&net->waits);
   }
   ASSERT(w != NULL);
-  u64 h = tuple_hash(net, c->local, c->local_port, c->remote, c->remote_port);
+  u64 h = conn_hash(net, c);
   w->local = c->local;
   w->local_port = c->local_port;
   w->remote = c->remote;
@@ -259,10 +262,14 @@ void tcp_flush_all(struct net *net) {
 }
 
 void tcp_rearm(struct net *net, struct tcp_conn *c) {
-  u64 next = MIN(MIN(c->rtx_ns, c->ack_ns), c->end_ns);
-  if (next < c->armed_ns) {  // a later one is found when the wheel fires
-    c->armed_ns = next;
-    wheel_arm(&net->core->wheel, c->timer, next);
+  u64 next_ns = MIN(MIN(c->rtx_ns, c->ack_ns), c->end_ns);
+  u32 tick = tcp_tick(next_ns);
+  if (next_ns == U64_MAX) {
+    return;
+  }
+  if (c->armed == 0 || (i32)(tick - c->armed) < 0) {  // a later one is found when the wheel fires
+    c->armed = tick;
+    wheel_arm(&net->core->wheel, c->timer, next_ns);
   }
 }
 
@@ -275,7 +282,7 @@ static bool give_up(const struct net *net, const struct tcp_conn *c) {
     return c->retries > SYN_RETRIES;
   }
   return c->retries > RETRIES_MAX ||
-         (c->stuck_s != 0 && tcp_second(net) - c->stuck_s > USER_TIMEOUT_S);
+         (c->stuck_s != 0 && (u16)(tcp_second(net) - c->stuck_s) > USER_TIMEOUT_S);
 }
 
 static void on_rtx(struct net *net, struct tcp_conn *c) {
@@ -287,7 +294,7 @@ static void on_rtx(struct net *net, struct tcp_conn *c) {
     tcp_die(net, c, TCP_END_TIMEOUT);
     return;
   }
-  c->rto_ms = MIN(c->rto_ms * 2, 60000u);
+  c->rto_ms = (u16)MIN(c->rto_ms * 2u, 60000u);
   c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
   c->timing = false;
   if (c->state == TCP_SYN_RCVD || c->state == TCP_SYN_SENT) {
@@ -305,7 +312,7 @@ static void on_rtx(struct net *net, struct tcp_conn *c) {
     return;
   }
   u32 flight = c->snd_max - c->snd_una;
-  c->ssthresh = c->retries == 1 ? MAX(flight / 2, 2 * c->mss) : c->ssthresh;  // RFC 5681 (4)
+  c->ssthresh = c->retries == 1 ? MAX(flight / 2, 2u * c->mss) : c->ssthresh;  // RFC 5681 (4)
   c->cwnd = c->mss;
   c->fast_dup = false;
   c->dup_acks = 0;
@@ -321,7 +328,7 @@ void tcp_on_timer(struct core *core, u32 timer, void *owner) {
   struct net *net = core->net;
   (void)timer;
   ASSERT(c->state != TCP_CLOSED);
-  c->armed_ns = U64_MAX;
+  c->armed = 0;
   if (core->now_ns >= c->end_ns && !tcp_keep_probe(net, c)) {
     tcp_die(net, c, TCP_END_TIMEOUT);
     return;
@@ -473,10 +480,7 @@ void tcp_abort(struct tcp_conn *c) {
   if (c->state == TCP_CLOSED) {
     return;
   }
-  struct bare b = {.source = c->local,
-                   .target = c->remote,
-                   .source_port = c->local_port,
-                   .target_port = c->remote_port,
+  struct bare b = {.flow = tcp_flow_of(c),
                    .seq = tcp_ack_seq(c),
                    .ack = c->rcv_nxt,
                    .flags = TCPF_RST | TCPF_ACK,
@@ -489,7 +493,7 @@ void tcp_abort(struct tcp_conn *c) {
 }
 
 void tcp_peer(const struct tcp_conn *c, struct tcp_peer *out) {
-  *out = (struct tcp_peer){c->remote, c->remote_port, c->local_port, c->local};
+  *out = (struct tcp_peer){c->remote, c->local, c->remote_port, c->local_port};
 }
 
 u32 tcp_unacked(const struct tcp_conn *c) {

@@ -43,11 +43,11 @@ struct tcp_listener_ops {
 enum err tcp_listen(struct net *net, u16 port, const struct tcp_listener_ops *ops,
                     void *listener_user);
 
-// Opens a connection to `address` (host order) from a port that we choose; the owner hears by
+// Opens a connection to `address` from a port that we choose; the owner hears by
 // ops->opened or ops->ended. ERR_NOT_FOUND: no interface leads there. ERR_NO_MEMORY. tcp_abort ends
 // it at any time; tcp_send and tcp_close only once it is open.
-enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_listener_ops *ops,
-                     void *user, struct tcp_conn **out);
+enum err tcp_connect(struct net *net, struct ip_addr address, u16 port,
+                     const struct tcp_listener_ops *ops, void *user, struct tcp_conn **out);
 
 // Another owner from now on; `opened` and `accept` of its ops are not called any more.
 void tcp_set_owner(struct tcp_conn *conn, const struct tcp_listener_ops *ops, void *user);
@@ -82,10 +82,8 @@ void tcp_keepalive(struct tcp_conn *conn, bool on);
 void tcp_abort(struct tcp_conn *conn CONSUMES);
 
 struct tcp_peer {
-  u32 address;
-  u16 port;
-  u16 local_port;
-  u32 local;  // our address
+  struct ip_addr address, local;  // local: ours
+  u16 port, local_port;
 };
 void tcp_peer(const struct tcp_conn *conn, struct tcp_peer *out);
 u32 tcp_unacked(

@@ -15,8 +15,6 @@
 #define KEEP_PROBES 9u
 #define MSS_FLOOR 500u
 
-enum { CODE_PROTOCOL = 2, CODE_PORT = 3, CODE_TOO_LARGE = 4 };
-
 static bool idle(const struct tcp_conn *c) {
   return c->snd_una == c->snd_max && c->snd_end == c->snd_una;
 }
@@ -44,12 +42,9 @@ bool tcp_keep_probe(struct net *net, struct tcp_conn *c) {
   }
   c->end_ns = net->core->now_ns + KEEP_PROBE_NS;
   if (idle(c)) {
-    struct bare b = {.source = c->local,
-                     .target = c->remote,
+    struct bare b = {.flow = tcp_flow_of(c),
                      .seq = c->snd_una - 1,  // old, so that it has to be answered
                      .ack = c->rcv_nxt,
-                     .source_port = c->local_port,
-                     .target_port = c->remote_port,
                      .flags = TCPF_ACK,
                      .nic = c->nic,
                      .has_ts = c->ts_ok,
@@ -61,7 +56,7 @@ bool tcp_keep_probe(struct net *net, struct tcp_conn *c) {
 }
 
 static void shrink(struct net *net, struct tcp_conn *c, u32 mss) {
-  c->mss = mss;
+  c->mss = (u16)mss;
   if (c->flight != NULL) {
     tcp_flight_mss(net, c);
   } else {
@@ -75,36 +70,32 @@ static void shrink(struct net *net, struct tcp_conn *c, u32 mss) {
 void tcp_black_hole(struct tcp_conn *c) {
   bool full = c->snd_max - c->snd_una >= c->mss;
   if (full && c->retries >= 2 && c->retries % 2 == 0 && c->mss > MSS_FLOOR) {
-    c->mss = MAX(c->mss / 2, MSS_FLOOR);
+    c->mss = (u16)MAX(c->mss / 2u, MSS_FLOOR);
   }
 }
 
-void tcp_icmp(struct nic *nic, struct bytes quoted, u8 code, u16 next_mtu) {
-  u32 header_len = (quoted.ptr[0] & 15u) * 4;
-  if (header_len < IP4_LEN || quoted.len < header_len + 8 || quoted.ptr[9] != IP_TCP) {
-    return;
-  }
-  const u8 *t = quoted.ptr + header_len;
-  struct tcp_conn *c = tcp_lookup(nic->net, load_be32(quoted.ptr + 12), load_be16(t),
-                                  load_be32(quoted.ptr + 16), load_be16(t + 2));
-  u32 seq = load_be32(t + 4);
+void tcp_icmp(struct net *net, struct ip_addr local, struct ip_addr remote, const u8 head[8],
+              enum path_error what, u32 next_mtu) {
+  struct tcp_flow flow = {local, remote, load_be16(head), load_be16(head + 2)};
+  struct tcp_conn *c = tcp_lookup(net, &flow);
+  u32 seq = load_be32(head + 4);
   if (c == NULL) {
     return;
   }
   if (c->state == TCP_SYN_SENT) {
-    if (seq == c->snd_una - 1 && (code == CODE_PROTOCOL || code == CODE_PORT)) {
-      tcp_die(nic->net, c, TCP_END_RESET);
+    if (seq == c->snd_una - 1 && what == PATH_REFUSED) {
+      tcp_die(net, c, TCP_END_RESET);
     }
     return;
   }
   if (seq_lt(seq, c->snd_una) || !seq_lt(seq, c->snd_max)) {
     return;  // A2
   }
-  if (code != CODE_TOO_LARGE || next_mtu < 576) {
+  if (what != PATH_TOO_LARGE || next_mtu < 576) {
     return;  // RFC 5927 6.1: what is open waits for its timers
   }
-  u32 mss = (u32)next_mtu - IP4_LEN - TCP_LEN - (c->ts_ok ? 12 : 0);
+  u32 mss = next_mtu - ip_header_len(remote) - TCP_LEN - (c->ts_ok ? 12 : 0);
   if (mss < c->mss) {
-    shrink(nic->net, c, mss);
+    shrink(net, c, mss);
   }
 }

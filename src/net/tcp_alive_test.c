@@ -212,7 +212,7 @@ static void refused_by_icmp(void **state) {
   (void)state;
   open_one();
   struct tcp_conn *c;
-  assert_int_equal(tcp_connect(sim.net, SIM_PEER, 80, &ops, &conn, &c), ERR_OK);
+  assert_int_equal(tcp_connect(sim.net, ip_of4(SIM_PEER), 80, &ops, &conn, &c), ERR_OK);
   turn(SIM_MS);
   u16 port = c->local_port;
   u32 iss = c->snd_una - 1;
@@ -222,7 +222,7 @@ static void refused_by_icmp(void **state) {
   icmp(3, 0, iss, port, 80);
   assert_int_equal(ended, 1);
   assert_int_equal(why_ended, TCP_END_RESET);
-  conn = tcp_lookup(sim.net, SIM_LOCAL, SIM_PORT, SIM_PEER, PORT);
+  conn = sim_conn(SIM_PORT, PORT);
   finish();
 }
 

@@ -46,7 +46,7 @@ struct tcp_flight;
 struct tcp_conn {
   const struct tcp_listener_ops *ops;  // NULL: the owner has left
   void *user;
-  u32 remote, local;
+  struct ip_addr remote, local;
   u16 remote_port, local_port;
   u8 state;
   u8 nic;
@@ -59,27 +59,35 @@ struct tcp_conn {
   u16 rx_bufs, ooo_bufs;
   struct rxbuf *rx, *rx_last;
   struct rxbuf *ooo;  // frame_len of each holds its first sequence number
-  u32 ts_recent;
   u32 last_ack_sent;
   u32 sack_first;  // a byte of the block that came last: told first (RFC 2018 4)
   u32 ooo_fin;     // sequence of a FIN that came too early, when has_ooo_fin
   // sending
   u32 snd_una, snd_nxt, snd_end, snd_max;
-  u32 snd_wnd, snd_wl1, snd_wl2, snd_wnd_max;
-  struct link queue;  // txbufs
+  u32 snd_wnd, snd_wl1, snd_wnd_max;  // SND.WL2 <= SND.UNA always: update_window
+  u32 w_max;                          // RFC 9438: the window before the last loss
+  u32 armed;                          // when the wheel will fire (tcp_tick); 0 = not armed
+  struct link queue;                  // txbufs
   struct txbuf *unsent;
-  u32 unsent_off;  // within unsent, from its off
-  u32 mss;         // payload of a segment, options taken off
+  u16 unsent_off;  // within unsent, from its off
+  u16 mss;         // payload of a segment, options taken off
   u32 cwnd, ssthresh, recover;
-  u32 w_max;                  // RFC 9438: the window before the last loss
   struct tcp_flight *flight;  // what is on its way (tcp_flight.h); NULL: nothing, or without SACK
-  u32 srtt_us, rttvar_us, rto_ms;  // RFC 6298
-  u32 rtt_seq;                     // the segment being timed, without timestamps
-  u32 rtt_sent_us;
-  u32 ts_recent_s;   // when ts_recent was taken
+  u32 srtt_us, rttvar_us;     // RFC 6298
+  union {
+    struct {  // with timestamps (ts_ok)
+      u32 ts_recent;
+      u32 ts_recent_s;  // when it was taken
+    };
+    struct {  // without: the segment being timed
+      u32 rtt_seq;
+      u32 rtt_sent_us;
+    };
+  };
   u32 challenge_ms;  // of the last challenge acknowledgement, 0 = never
-  u32 stuck_s;       // second of the clock (tcp_second) since when data has waited; 0 = none does
-  u16 dsack_len;     // so many bytes from sack_first came twice, when has_dsack (RFC 2883)
+  u16 rto_ms;
+  u16 stuck_s;    // second of the clock (tcp_second) since when data has waited; 0 = none does
+  u16 dsack_len;  // so many bytes from sack_first came twice, when has_dsack (RFC 2883)
   u8 dup_acks;
   u8 retries;
   bool ts_ok : 1, sack_ok : 1;
@@ -100,9 +108,8 @@ struct tcp_conn {
   u32 grow_seq, grow_us;  // rcv_nxt and time when this round of measuring began
   u32 timer;
   u32 hash_next;    // index + 1
-  u64 armed_ns;     // when the wheel will fire; U64_MAX = not armed
   u64 rtx_ns;       // retransmission, zero-window probe or SYN-ACK; U64_MAX = off
-  u64 ack_ns;       // delayed acknowledgement
+  u64 ack_ns;       // delayed acknowledgement; U64_MAX = off
   u64 end_ns;       // handshake, FIN_WAIT_2 and linger deadline
   struct net *net;  // the instance (one a core) that owns it
   struct link touch;
@@ -112,12 +119,29 @@ static_assert(sizeof(struct tcp_conn) <= 384, "budget of an idle connection (DES
 struct time_wait {
   u32 hash_next;     // index + 1
   struct link link;  // by age
-  u32 remote, local, snd_nxt, rcv_nxt, ts_recent;
+  struct ip_addr remote, local;
+  u32 snd_nxt, rcv_nxt, ts_recent;
   u16 remote_port, local_port;
   u8 nic;
   bool ts_ok;
+  u64 ack_ns;  // delayed acknowledgement; U64_MAX = off
   u64 end_ns;
 };
+
+// The wheel's tick of a deadline, modulo 2^32 and never 0: for deadlines less than 24 days away.
+static inline u32 tcp_tick(u64 ns) {
+  u32 tick = (u32)wheel_tick_ceil(ns);
+  return tick != 0 ? tick : 1;
+}
+
+// Who speaks with whom.
+struct tcp_flow {
+  struct ip_addr local, remote;
+  u16 local_port, remote_port;
+};
+static inline struct tcp_flow tcp_flow_of(const struct tcp_conn *c) {
+  return (struct tcp_flow){c->local, c->remote, c->local_port, c->remote_port};
+}
 
 // Sequence arithmetic modulo 2^32.
 static inline bool seq_lt(u32 a, u32 b) {
@@ -158,21 +182,23 @@ struct segment {
 bool tcp_header_parse(const u8 *h, u32 have, u32 segment_len, struct segment *out);
 
 // --- life (tcp.c)
-struct tcp_conn *tcp_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
-                            u16 remote_port);
-struct tcp_conn *tcp_new(struct net *net, u32 local, u16 local_port, u32 remote, u16 remote_port);
+struct tcp_conn *tcp_lookup(struct net *net, const struct tcp_flow *flow);
+struct tcp_conn *tcp_new(struct net *net, const struct tcp_flow *flow);
 void tcp_free(struct net *net, struct tcp_conn *c);  // unhashes; freed at the next flush
 void tcp_die(struct net *net, struct tcp_conn *c, enum tcp_end why);  // tells the owner, then frees
 void tcp_to_time_wait(struct net *net, struct tcp_conn *c);
 void tcp_touch(struct net *net, struct tcp_conn *c);
 void tcp_rearm(struct net *net, struct tcp_conn *c);
-u32 tcp_second(const struct net *net);  // of the core's clock, never 0
+u16 tcp_second(const struct net *net);  // of the core's clock, modulo 2^16, never 0
 u32 tcp_clock(const struct net *net);   // timestamp option clock, about 1 ms
-struct time_wait *tcp_wait_lookup(struct net *net, u32 local, u16 local_port, u32 remote,
-                                  u16 remote_port);
+struct time_wait *tcp_wait_lookup(struct net *net, const struct tcp_flow *flow);
 void tcp_wait_free(struct net *net, struct time_wait *w);
 
 // --- opening (tcp_open.c)
+// The largest segment that this NIC's packets to `target` hold.
+static inline u32 tcp_mss_most(const struct nic *nic, struct ip_addr target) {
+  return (u32)nic->mtu - ip_header_len(target) - TCP_LEN;
+}
 // What the peer's SYN says of it: options, window, sequence.
 void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struct segment *s);
 void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *s);
@@ -203,8 +229,8 @@ void tcp_probe(struct net *net, struct tcp_conn *c);
 u32 tcp_ack_seq(const struct tcp_conn *c);  // for segments without data
 u32 tcp_window(const struct tcp_conn *c);
 struct bare {  // a segment outside any connection
-  u32 source, target, seq, ack;
-  u16 source_port, target_port;
+  struct tcp_flow flow;
+  u32 seq, ack;
   u8 flags, nic;
   bool has_ts;
   u32 ts_value, ts_echo;

@@ -29,7 +29,7 @@ void tcp_rtt_sample(struct tcp_conn *c, u32 us) {
     c->srtt_us += us / 8 - c->srtt_us / 8;
   }
   u32 rto = (c->srtt_us + MAX(4 * c->rttvar_us, 10000u)) / 1000;
-  c->rto_ms = MIN(MAX(rto, RTO_MIN_MS), RTO_MAX_MS);
+  c->rto_ms = (u16)MIN(MAX(rto, RTO_MIN_MS), RTO_MAX_MS);
 }
 
 void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s) {
@@ -40,8 +40,6 @@ void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segmen
     }
   } else if (c->timing && seq_le(c->rtt_seq, s->ack)) {
     tcp_rtt_sample(c, tcp_now_us(net) - c->rtt_sent_us);
-  }
-  if (seq_le(c->rtt_seq, s->ack)) {
     c->timing = false;
   }
 }
@@ -49,7 +47,7 @@ void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segmen
 // Without a flight: Reno (RFC 5681 3.1, 3465).
 static void grow_window(struct tcp_conn *c, u32 acked) {
   if (c->cwnd < c->ssthresh) {
-    c->cwnd += MIN(acked, 2 * c->mss);
+    c->cwnd += MIN(acked, 2u * c->mss);
   } else {
     c->cwnd += MAX((u32)((u64)c->mss * acked / c->cwnd), 1u);
   }
@@ -58,10 +56,10 @@ static void grow_window(struct tcp_conn *c, u32 acked) {
 
 static void enter_recovery(struct net *net, struct tcp_conn *c) {
   u32 flight = c->snd_nxt - c->snd_una;
-  c->ssthresh = MAX(flight / 2, 2 * c->mss);
+  c->ssthresh = MAX(flight / 2, 2u * c->mss);
   c->recover = c->snd_max;
   c->fast_dup = true;
-  c->cwnd = c->ssthresh + 3 * c->mss;
+  c->cwnd = c->ssthresh + 3u * c->mss;
   tcp_retransmit_first(net, c);
 }
 
@@ -125,7 +123,9 @@ static void update_window(struct net *net, struct tcp_conn *c, const struct segm
   if (seq_lt(s->ack, c->snd_una)) {
     return;  // RFC 9293 3.10.7.4: an old acknowledgement says nothing about today's window
   }
-  if (seq_lt(c->snd_wl1, s->seq) || (c->snd_wl1 == s->seq && seq_le(c->snd_wl2, s->ack))) {
+  // The other half of the rule, SND.WL2 =< SEG.ACK, holds: what updated the window before is
+  // acknowledged, and s->ack is no older than that.
+  if (seq_le(c->snd_wl1, s->seq)) {
     u32 window = s->window << c->snd_shift;
     if (window > c->snd_wnd) {
       tcp_touch(net, c);
@@ -133,7 +133,6 @@ static void update_window(struct net *net, struct tcp_conn *c, const struct segm
     c->snd_wnd = window;
     c->snd_wnd_max = MAX(c->snd_wnd_max, window);
     c->snd_wl1 = s->seq;
-    c->snd_wl2 = s->ack;
   }
 }
 
@@ -260,16 +259,14 @@ static void take_timestamp(struct net *net, struct tcp_conn *c, const struct seg
 
 // --- opening
 
-static void reset(struct net *net, struct nic *nic, const struct ip4 *ip, const struct segment *s) {
+static void reset(struct net *net, struct nic *nic, const struct tcp_flow *flow,
+                  const struct segment *s) {
   if ((s->flags & TCPF_RST) != 0 || !bucket_take(&net->rst_bucket, net->core->now_ns, RST_RATE)) {
     return;
   }
   bool has_ack = (s->flags & TCPF_ACK) != 0;  // RFC 9293 3.10.7.1
   u32 extent = s->len + ((s->flags & TCPF_SYN) ? 1 : 0) + ((s->flags & TCPF_FIN) ? 1 : 0);
-  struct bare b = {.source = ip->target,
-                   .target = ip->source,
-                   .source_port = s->target_port,
-                   .target_port = s->source_port,
+  struct bare b = {.flow = *flow,
                    .seq = has_ack ? s->ack : 0,
                    .ack = has_ack ? 0 : s->seq + extent,
                    .flags = has_ack ? TCPF_RST : TCPF_RST | TCPF_ACK,
@@ -286,11 +283,9 @@ static const struct listener *find_listener(const struct net *net, u16 port) {
   return NULL;
 }
 
-static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip, const struct segment *s,
-                   u32 isn_floor) {
-  struct tcp_conn *c = net->syn_count >= net->syn_max
-                           ? NULL
-                           : tcp_new(net, ip->target, s->target_port, ip->source, s->source_port);
+static void on_syn(struct net *net, struct nic *nic, const struct tcp_flow *flow,
+                   const struct segment *s, u32 isn_floor) {
+  struct tcp_conn *c = net->syn_count >= net->syn_max ? NULL : tcp_new(net, flow);
   if (c == NULL) {
     net_drop(net, DROP_TCP_POOL);  // silence: the peer's own retry is the queue (DESIGN 5)
     net->stats.tcp_refused++;
@@ -298,7 +293,6 @@ static void on_syn(struct net *net, struct nic *nic, const struct ip4 *ip, const
   }
   if (isn_floor != 0 && seq_lt(c->snd_una, isn_floor)) {  // RFC 6191: beyond the old connection's
     c->snd_una = c->snd_nxt = c->snd_end = c->snd_max = c->recover = isn_floor;
-    c->rtt_seq = isn_floor - 1;
   }
   c->nic = (u8)nic->index;
   tcp_take_syn_options(net, c, s);
@@ -317,7 +311,6 @@ static bool on_established(struct net *net, struct tcp_conn *c, const struct seg
   c->snd_wnd = s->window << c->snd_shift;
   c->snd_wnd_max = c->snd_wnd;
   c->snd_wl1 = s->seq;
-  c->snd_wl2 = s->ack;
   c->rtx_ns = U64_MAX;
   c->end_ns = U64_MAX;
   c->retries = 0;
@@ -338,13 +331,7 @@ static bool on_established(struct net *net, struct tcp_conn *c, const struct seg
 }
 
 void tcp_reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s) {
-  struct bare b = {.source = c->local,
-                   .target = c->remote,
-                   .source_port = c->local_port,
-                   .target_port = c->remote_port,
-                   .seq = s->ack,
-                   .flags = TCPF_RST,
-                   .nic = c->nic};
+  struct bare b = {.flow = tcp_flow_of(c), .seq = s->ack, .flags = TCPF_RST, .nic = c->nic};
   net_drop(net, DROP_TCP_STATE);
   if (bucket_take(&net->rst_bucket, net->core->now_ns, RST_RATE)) {
     tcp_send_bare(net, &b);
@@ -408,10 +395,7 @@ static bool on_time_wait(struct net *net, struct time_wait *w, const struct segm
   // RFC 1337: a RST does not end it. A bare acknowledgement wants no answer.
   bool wants_answer = s->len > 0 || (s->flags & (TCPF_FIN | TCPF_SYN)) != 0;
   if ((s->flags & TCPF_RST) == 0 && wants_answer) {
-    struct bare b = {.source = w->local,
-                     .target = w->remote,
-                     .source_port = w->local_port,
-                     .target_port = w->remote_port,
+    struct bare b = {.flow = {w->local, w->remote, w->local_port, w->remote_port},
                      .seq = w->snd_nxt,
                      .ack = w->rcv_nxt,
                      .flags = TCPF_ACK,
@@ -424,30 +408,30 @@ static bool on_time_wait(struct net *net, struct time_wait *w, const struct segm
   return true;
 }
 
-static bool checksum_good(const struct ip4 *ip, const struct rxbuf *frame, u32 off, u32 len) {
+static bool checksum_good(const struct ip_in *ip, const struct rxbuf *frame) {
   if (frame->frame_csum == RX_CSUM_GOOD) {
     return true;
   }
   struct csum c = {0};
-  ip4_pseudo(&c, ip->source, ip->target, IP_TCP, len);
-  csum_add(&c, bytes_of(frame->data + off, frame->len - off));
+  ip_pseudo(&c, ip->source, ip->target, IP_TCP, ip->len);
+  csum_add(&c, bytes_of(frame->data + ip->off, frame->len - ip->off));
   for (const struct rxbuf *b = frame->next; b != NULL; b = b->next) {
     csum_add(&c, bytes_of(b->data, b->len));
   }
   return csum_fold(&c) == 0xffff;
 }
 
-void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame) {
+void tcp_input(struct nic *nic, const struct ip_in *ip, struct rxbuf *frame) {
   struct net *net = nic->net;
-  u32 off = ETH_LEN + ip->header_len;
-  u32 len = (u32)ip->total_len - ip->header_len;
+  u32 off = ip->off;
   struct segment s;
   enum drop why = DROP_COUNT;
   if ((frame->data[0] & 1) != 0) {
     why = DROP_NOT_OURS;  // RFC 1122 4.2.3.10: never by broadcast
-  } else if (frame->len < off || !tcp_header_parse(frame->data + off, frame->len - off, len, &s)) {
+  } else if (frame->len < off ||
+             !tcp_header_parse(frame->data + off, frame->len - off, ip->len, &s)) {
     why = DROP_SHORT;
-  } else if (!checksum_good(ip, frame, off, len)) {
+  } else if (!checksum_good(ip, frame)) {
     why = DROP_CHECKSUM;
   }
   if (why != DROP_COUNT) {
@@ -456,22 +440,23 @@ void tcp_input(struct nic *nic, const struct ip4 *ip, struct rxbuf *frame) {
     return;
   }
   net->stats.tcp_segments_in++;
-  struct tcp_conn *c = tcp_lookup(net, ip->target, s.target_port, ip->source, s.source_port);
+  struct tcp_flow flow = {ip->target, ip->source, s.target_port, s.source_port};
+  struct tcp_conn *c = tcp_lookup(net, &flow);
   if (c != NULL) {
     frame->data += off + s.header_len;
     frame->len -= off + s.header_len;
     on_segment(net, c, &s, frame);
     return;
   }
-  struct time_wait *w = tcp_wait_lookup(net, ip->target, s.target_port, ip->source, s.source_port);
+  struct time_wait *w = tcp_wait_lookup(net, &flow);
   u32 isn_floor = 0;
   if (w == NULL || !on_time_wait(net, w, &s, &isn_floor)) {
     bool open = find_listener(net, s.target_port) != NULL;
     if (open && (s.flags & (TCPF_SYN | TCPF_ACK | TCPF_RST | TCPF_FIN)) == TCPF_SYN) {
-      on_syn(net, nic, ip, &s, isn_floor);
+      on_syn(net, nic, &flow, &s, isn_floor);
     } else {
       net_drop(net, open ? DROP_TCP_STATE : DROP_NO_LISTENER);
-      reset(net, nic, ip, &s);
+      reset(net, nic, &flow, &s);
     }
   }
   plat_rx_release(net->core->id, frame);

@@ -13,47 +13,33 @@
 #define PORT_COUNT 16384u
 #define PORT_TRIES 64u
 
-struct nic *net_route(struct net *net, u32 target) {
-  struct nic *by_gateway = NULL;
-  for (u32 i = 0; i < net->nic_count; i++) {
-    struct nic *n = &net->nic[i];
-    if (n->address == 0 || !n->info.link_up) {
-      continue;
-    }
-    if (((target ^ n->address) & n->mask) == 0) {
-      return n;
-    }
-    by_gateway = by_gateway == NULL && n->gateway != 0 ? n : by_gateway;
-  }
-  return by_gateway;
-}
-
 // 0: every tried port is taken.
-static u16 choose_port(struct net *net, u32 local, u32 remote, u16 remote_port) {
+static u16 choose_port(struct net *net, struct tcp_flow flow) {
   struct {
-    u32 local, remote, port;
-  } key = {local, remote, remote_port};
+    struct ip_addr local, remote;
+    u64 port;
+  } key = {flow.local, flow.remote, flow.remote_port};
   u32 offset = (u32)siphash(&net->core->hash_key, bytes_of(&key, sizeof key));
   for (u32 i = 0; i < PORT_TRIES; i++) {
-    u16 port = (u16)(PORT_FIRST + (offset + net->port_counter++) % PORT_COUNT);
-    if (tcp_lookup(net, local, port, remote, remote_port) == NULL &&
-        tcp_wait_lookup(net, local, port, remote, remote_port) == NULL) {
-      return port;
+    flow.local_port = (u16)(PORT_FIRST + (offset + net->port_counter++) % PORT_COUNT);
+    if (tcp_lookup(net, &flow) == NULL && tcp_wait_lookup(net, &flow) == NULL) {
+      return flow.local_port;
     }
   }
   return 0;
 }
 
-enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_listener_ops *ops,
-                     void *user, struct tcp_conn **out) {
+enum err tcp_connect(struct net *net, struct ip_addr address, u16 port,
+                     const struct tcp_listener_ops *ops, void *user, struct tcp_conn **out) {
   ASSERT(ops->opened != NULL);
-  struct nic *nic = net_route(net, address);
-  if (nic == NULL || address == nic->address) {
+  struct nic *nic = ip_route(net, address);
+  struct tcp_flow flow = {.remote = address, .remote_port = port};
+  flow.local = nic == NULL ? IP_NONE : ip_source(nic, address);
+  if (ip_is_none(flow.local) || ip_equal(flow.local, address)) {
     return ERR_NOT_FOUND;
   }
-  u16 local_port = choose_port(net, nic->address, address, port);
-  struct tcp_conn *c =
-      local_port == 0 ? NULL : tcp_new(net, nic->address, local_port, address, port);
+  flow.local_port = choose_port(net, flow);
+  struct tcp_conn *c = flow.local_port == 0 ? NULL : tcp_new(net, &flow);
   if (c == NULL) {
     return ERR_NO_MEMORY;
   }
@@ -63,7 +49,7 @@ enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_li
   c->user = user;
   c->ts_ok = c->sack_ok = true;  // offered: the answer decides
   c->rcv_shift = TCP_WINDOW_SHIFT;
-  c->mss = (u32)nic->mtu - IP4_LEN - TCP_LEN;
+  c->mss = (u16)tcp_mss_most(nic, address);
   tcp_send_syn(net, c);
   c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
   tcp_rearm(net, c);
@@ -76,20 +62,22 @@ void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struc
   c->snd_wnd = c->snd_wnd_max = s->window;  // RFC 7323 2.2: not scaled in a SYN
   c->snd_wl1 = s->seq;
   c->ts_ok = s->opt.has_ts;
-  c->ts_recent = s->opt.ts_value;
-  c->ts_recent_s = (u32)(net->core->now_ns / TCP_S);
+  if (c->ts_ok) {
+    c->ts_recent = s->opt.ts_value;
+    c->ts_recent_s = (u32)(net->core->now_ns / TCP_S);
+  }
   c->sack_ok = s->opt.sack_permitted;
   c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
   c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;
-  u32 most = (u32)net->nic[c->nic].mtu - IP4_LEN - TCP_LEN;
-  c->mss = MAX(MIN(s->opt.mss != 0 ? s->opt.mss : 536u, most), 88u) - (c->ts_ok ? 12 : 0);
-  c->cwnd = 10 * c->mss;  // RFC 6928
+  u32 most = tcp_mss_most(&net->nic[c->nic], c->remote);
+  u32 told = s->opt.mss != 0 ? s->opt.mss : ip_is4(c->remote) ? 536u : 1220u;  // RFC 9293 3.7.1
+  c->mss = (u16)(MAX(MIN(told, most), 88u) - (c->ts_ok ? 12 : 0));
+  c->cwnd = 10u * c->mss;  // RFC 6928
 }
 
 // Our SYN is acknowledged: the owner hears of it in this call.
 static void opened(struct net *net, struct tcp_conn *c, const struct segment *s) {
   c->state = TCP_ESTABLISHED;
-  c->snd_wl2 = s->ack;
   c->rtx_ns = U64_MAX;
   c->end_ns = U64_MAX;
   c->retries = 0;

@@ -85,7 +85,7 @@ static void start(void) {
 }
 
 static void begin(void) {
-  assert_int_equal(tcp_connect(sim.net, SIM_PEER, PEER_PORT, &ops, &conn, &conn), ERR_OK);
+  assert_int_equal(tcp_connect(sim.net, ip_of4(SIM_PEER), PEER_PORT, &ops, &conn, &conn), ERR_OK);
   turn(1);
   assert_int_equal(out_count, 1);
   assert_int_equal(out.flags, TCPF_SYN);
@@ -232,7 +232,7 @@ static void ports_differ(void **state) {
   u16 seen[50];
   for (u32 i = 0; i < 50; i++) {
     struct tcp_conn *c;
-    assert_int_equal(tcp_connect(sim.net, SIM_PEER, PEER_PORT, &ops, &conn, &c), ERR_OK);
+    assert_int_equal(tcp_connect(sim.net, ip_of4(SIM_PEER), PEER_PORT, &ops, &conn, &c), ERR_OK);
     seen[i] = c->local_port;
     assert_in_range(seen[i], 49152, 65535);
     for (u32 j = 0; j < i; j++) {
@@ -241,13 +241,13 @@ static void ports_differ(void **state) {
   }
   u32 more = 0;
   struct tcp_conn *c;
-  while (tcp_connect(sim.net, SIM_PEER, PEER_PORT, &ops, &conn, &c) ==
+  while (tcp_connect(sim.net, ip_of4(SIM_PEER), PEER_PORT, &ops, &conn, &c) ==
          ERR_OK) {  // to the last timer
     more++;
   }
   assert_true(more > 0 && more < 20);
   for (u32 port = 49152; port < 65536; port++) {
-    struct tcp_conn *rest = tcp_lookup(sim.net, SIM_LOCAL, (u16)port, SIM_PEER, PEER_PORT);
+    struct tcp_conn *rest = sim_conn((u16)port, PEER_PORT);
     if (rest != NULL) {
       tcp_abort(rest);
     }
@@ -260,8 +260,9 @@ static void no_way_there(void **state) {
   (void)state;
   start();
   struct tcp_conn *c;
-  assert_int_equal(tcp_connect(sim.net, IP4(192, 0, 2, 1), 1, &ops, &conn, &c), ERR_NOT_FOUND);
-  assert_int_equal(tcp_connect(sim.net, SIM_LOCAL, 1, &ops, &conn, &c), ERR_NOT_FOUND);
+  assert_int_equal(tcp_connect(sim.net, ip_of4(IP4(192, 0, 2, 1)), 1, &ops, &conn, &c),
+                   ERR_NOT_FOUND);
+  assert_int_equal(tcp_connect(sim.net, ip_of4(SIM_LOCAL), 1, &ops, &conn, &c), ERR_NOT_FOUND);
   finish(0);
 }
 

@@ -95,15 +95,21 @@ static void write_header(const struct tcp_conn *c, u8 *h, u32 seq, u8 flags, u32
   store_be16(h + 18, 0);
 }
 
+// Where the TCP header of a frame to `target` stands.
+static u8 *tcp_place(const struct frame *f, struct ip_addr target) {
+  return f->slot->headers + ETH_LEN + ip_header_len(target);
+}
+
 // Checksum by the device or here; then IP and Ethernet, and off it goes. Returns false when the
 // frame could not be sent now (no MAC).
-static bool finish(struct nic *nic, struct frame *f, u32 source, u32 target, u32 header_len,
-                   u32 payload) {
-  u8 *h = f->slot->headers + ETH_LEN + IP4_LEN;
+static bool finish(struct nic *nic, struct frame *f, struct ip_addr source, struct ip_addr target,
+                   u32 header_len, u32 payload) {
+  u32 start = ETH_LEN + ip_header_len(target);
+  u8 *h = f->slot->headers + start;
   struct csum c = {0};
-  ip4_pseudo(&c, source, target, IP_TCP, header_len + payload);
+  ip_pseudo(&c, source, target, IP_TCP, header_len + payload);
   if (nic->info.tx_csum) {
-    f->tx->csum_start = ETH_LEN + IP4_LEN;
+    f->tx->csum_start = (u16)start;
     f->tx->csum_offset = 16;
     store_be16(h + 16, csum_fold(&c));
   } else {
@@ -113,12 +119,12 @@ static bool finish(struct nic *nic, struct frame *f, u32 source, u32 target, u32
     }
     store_be16(h + 16, csum_finish(&c));
   }
-  if (ip4_write(nic, f->slot->headers, source, target, IP_TCP, header_len + payload) != ERR_OK) {
+  if (ip_header(nic, f->slot->headers, source, target, IP_TCP, header_len + payload) != ERR_OK) {
     tx_cancel(nic, f);
     net_drop(nic->net, DROP_NO_ROUTE);
     return false;
   }
-  tx_commit(nic, f, ETH_LEN + IP4_LEN + header_len);
+  tx_commit(nic, f, start + header_len);
   nic->net->stats.tcp_segments_out++;
   return true;
 }
@@ -157,7 +163,7 @@ static void advance(struct tcp_conn *c, u32 n) {
     u32 left = (u32)c->unsent->len - c->unsent_off;
     u32 step = MIN(left, n);
     n -= step;
-    c->unsent_off += step;
+    c->unsent_off = (u16)(c->unsent_off + step);
     if (c->unsent_off == c->unsent->len && c->unsent->link.next != &c->queue) {
       c->unsent = CONTAINER_OF(c->unsent->link.next, struct txbuf, link);
       c->unsent_off = 0;
@@ -187,17 +193,19 @@ static u32 send_cut(struct net *net, struct tcp_conn *c, const struct cut *cut, 
   if (tx_room(nic) == 0 || !tx_begin(nic, &f)) {
     return 0;
   }
-  u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
-  u32 header_len = write_options(net, c, h, cut->len <= c->mss - 36);
-  u32 most = nic->info.tx_tso4 && nic->info.tx_csum ? SUPER_MAX / c->mss * c->mss : c->mss;
+  u8 *h = tcp_place(&f, c->remote);
+  u32 header_len = write_options(net, c, h, cut->len <= c->mss - 36u);
+  bool v4 = ip_is4(c->remote);
+  bool tso = (v4 ? nic->info.tx_tso4 : nic->info.tx_tso6) && nic->info.tx_csum;
+  u32 most = tso ? SUPER_MAX / c->mss * c->mss : c->mss;
   u32 got = cut->len > 0 ? gather(c, &f, cut->b, cut->off, MIN(cut->len, most)) : 0;
   bool last = cut->seq + got == c->snd_end;
   bool fin = last && c->fin_queued && cut->len == got;
   u8 flags = (u8)(TCPF_ACK | (last && got > 0 ? TCPF_PSH : 0) | (fin ? TCPF_FIN : 0));
   write_header(c, h, cut->seq, flags, header_len);
   if (got > c->mss) {
-    f.tx->gso = GSO_TCP4;
-    f.tx->gso_size = (u16)c->mss;
+    f.tx->gso = v4 ? GSO_TCP4 : GSO_TCP6;
+    f.tx->gso_size = c->mss;
   }
   if (!finish(nic, &f, c->local, c->remote, header_len, got)) {
     return 0;
@@ -291,7 +299,7 @@ static void send_ack(struct net *net, struct tcp_conn *c) {
   if (!tx_begin(nic, &f)) {
     return;  // ack_now stays: the next flush tries again
   }
-  u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
+  u8 *h = tcp_place(&f, c->remote);
   u32 header_len = write_options(net, c, h, true);
   write_header(c, h, tcp_ack_seq(c), TCPF_ACK, header_len);
   if (finish(nic, &f, c->local, c->remote, header_len, 0)) {
@@ -306,12 +314,12 @@ void tcp_send_syn(struct net *net, struct tcp_conn *c) {
   if (!tx_begin(nic, &f)) {
     return;
   }
-  u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
+  u8 *h = tcp_place(&f, c->remote);
   write_header(c, h, c->snd_una - 1, flags, TCP_LEN);
   store_be16(h + 14, (u16)MIN(TCP_RX_BYTES, U16_MAX));  // RFC 7323 2.2: never scaled in a SYN
   struct writer w = writer_init(span_of(h + TCP_LEN, 40));
   write_be16(&w, 2 << 8 | 4);
-  write_be16(&w, (u16)(nic->mtu - IP4_LEN - TCP_LEN));
+  write_be16(&w, (u16)tcp_mss_most(nic, c->remote));
   if (c->sack_ok) {
     write_bytes(&w, BYTES_LIT("\x01\x01\x04\x02"));
   }
@@ -339,10 +347,10 @@ void tcp_send_bare(struct net *net, const struct bare *b) {
   if (!tx_begin(nic, &f)) {
     return;
   }
-  u8 *h = f.slot->headers + ETH_LEN + IP4_LEN;
+  u8 *h = tcp_place(&f, b->flow.remote);
   struct writer w = writer_init(span_of(h, TCP_LEN + TS_OPTION_LEN));
-  write_be16(&w, b->source_port);
-  write_be16(&w, b->target_port);
+  write_be16(&w, b->flow.local_port);
+  write_be16(&w, b->flow.remote_port);
   write_be32(&w, b->seq);
   write_be32(&w, b->ack);
   write_u8(&w, b->has_ts ? 0x80 : 0x50);
@@ -355,7 +363,7 @@ void tcp_send_bare(struct net *net, const struct bare *b) {
     write_be32(&w, b->ts_echo);
   }
   ASSERT(w.err == ERR_OK);
-  if (finish(nic, &f, b->source, b->target, w.pos, 0) && (b->flags & TCPF_RST) != 0) {
+  if (finish(nic, &f, b->flow.local, b->flow.remote, w.pos, 0) && (b->flags & TCPF_RST) != 0) {
     net->stats.tcp_resets_out++;
   }
 }
@@ -430,9 +438,9 @@ void tcp_output(struct net *net, struct tcp_conn *c) {
     arm_rtx(net, c);  // zero or silly window with nothing in flight: the timer probes
   }
   u32 window = tcp_window(c);
-  bool opened = seq_lt(c->rcv_adv + 2 * c->mss, c->rcv_nxt + window) ||
+  bool opened = seq_lt(c->rcv_adv + 2u * c->mss, c->rcv_nxt + window) ||
                 (c->rcv_adv == c->rcv_nxt && window > 0);
-  if (c->ack_now || (c->ack_later && c->rcv_nxt - c->last_ack_sent >= 2 * c->mss) ||
+  if (c->ack_now || (c->ack_later && c->rcv_nxt - c->last_ack_sent >= 2u * c->mss) ||
       (opened && c->state <= TCP_FIN_WAIT_2 && !c->fin_received)) {
     send_ack(net, c);
   }
@@ -444,7 +452,7 @@ void tcp_output(struct net *net, struct tcp_conn *c) {
 
 void tcp_retransmit_first(struct net *net, struct tcp_conn *c) {
   u32 nxt = c->snd_nxt;
-  u32 off = c->unsent_off;
+  u16 off = c->unsent_off;
   struct txbuf *unsent = c->unsent;
   bool fin_sent = c->fin_sent;
   bool sent = false;
@@ -486,7 +494,7 @@ void tcp_acked(struct net *net, struct tcp_conn *c, u32 ack) {
     if (b->len > n) {
       b->off = (u16)(b->off + n);
       b->len = (u16)(b->len - n);
-      c->unsent_off -= c->unsent == b ? n : 0;
+      c->unsent_off = (u16)(c->unsent_off - (c->unsent == b ? n : 0));
       return;
     }
     n -= b->len;

@@ -100,11 +100,12 @@ static void inject(u8 flags, u32 seq, u32 ack, u32 len) {
 }
 
 static u8 state_now(void) {
-  struct tcp_conn *c = tcp_lookup(sim.net, SIM_LOCAL, SIM_PORT, SIM_PEER, PORT);
+  struct tcp_conn *c = sim_conn(SIM_PORT, PORT);
   return c == NULL ? TCP_CLOSED : c->state;
 }
 static bool in_time_wait(void) {
-  return tcp_wait_lookup(sim.net, SIM_LOCAL, SIM_PORT, SIM_PEER, PORT) != NULL;
+  struct tcp_flow flow = sim_flow(SIM_PORT, PORT);
+  return tcp_wait_lookup(sim.net, &flow) != NULL;
 }
 
 // --- reaching each state
@@ -166,7 +167,7 @@ static void reach(enum where w) {
 
 static void done(void) {
   unit_now_ns += 1000 * SIM_MS;
-  struct tcp_conn *c = tcp_lookup(sim.net, SIM_LOCAL, SIM_PORT, SIM_PEER, PORT);
+  struct tcp_conn *c = sim_conn(SIM_PORT, PORT);
   if (c != NULL) {
     tcp_abort(c);
   }

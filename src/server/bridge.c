@@ -109,7 +109,7 @@ static void never(void *user, struct tcp_conn *tcp) {
 static const struct tcp_listener_ops opening = {
     .readable = never, .writable = never, .ended = on_early_end, .opened = on_opened};
 
-static void open_to(struct bridge *b, u32 address) {
+static void open_to(struct bridge *b, struct ip_addr address) {
   u16 port = b->config.address[b->address_idx].port;
   b->phase = BRIDGE_OPENING;
   enum err e = tcp_connect(b->server->core->net, address, port, &opening, b, &b->tcp);
@@ -128,19 +128,10 @@ static void on_name(void *user, enum dns_result result, const struct dns_answer 
   open_to(b, answer->address[b->attempts % answer->count]);
 }
 
-static bool parse_address(struct bytes host, u32 *out) {
-  u8 a[4];
-  if (!tls_host_address(host, a)) {
-    return false;
-  }
-  *out = load_be32(a);
-  return true;
-}
-
 static void attempt(struct bridge *b) {
   struct bytes host = b->config.address[b->address_idx].host;
-  u32 address = 0;
-  if (parse_address(host, &address)) {
+  struct ip_addr address;
+  if (ip_parse(host, &address)) {
     open_to(b, address);
     return;
   }

@@ -47,7 +47,7 @@ static struct tcp_conn *next_opening(void) {
     turns(1);
   }
   assert_non_null(opening);
-  assert_int_equal(opening_address, 0xc0000201);
+  assert_int_equal(ip_to4(opening_address), 0xc0000201);
   struct tcp_conn *c = opening;
   opening_ops->opened(c->user, c);
   turns(2);

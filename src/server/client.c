@@ -20,8 +20,7 @@ bool server_client(const struct session *session, struct server_client *out) {
   } else if (c->tcp != NULL) {
     struct tcp_peer p;
     tcp_peer(c->tcp, &p);
-    fmt(&w, "%u.%u.%u.%u:%u", p.address >> 24, p.address >> 16 & 255, p.address >> 8 & 255,
-        p.address & 255, p.port);
+    ip_write_port(&w, p.address, p.port);
   }
   out->peer[w.pos] = 0;
   return true;

@@ -258,14 +258,12 @@ void conn_on_timer(struct core *core, u32 timer, void *owner) {
   }
 }
 
-u32 conn_address(const struct conn *c) {
+struct ip_addr conn_prefix(const struct conn *c) {
+  struct tcp_peer p = {.address = IP_NONE};
   if (c->front != NULL && c->front->peer_known) {
-    const u8 *a = c->front->peer_address;
-    return c->front->v6 ? (load_be32(a) * 31 + load_be32(a + 4)) & ~0xffu : load_be32(a);
-  }
-  struct tcp_peer p = {0};
-  if (c->tcp != NULL) {
+    p.address = c->front->peer;
+  } else if (c->tcp != NULL) {
     tcp_peer(c->tcp, &p);
   }
-  return p.address;
+  return ip_prefix(p.address, ip_is4(p.address) ? 96 + 24 : 64);
 }

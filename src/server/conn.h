@@ -198,8 +198,9 @@ struct span raw_slice(struct conn *c, struct budget *b);
 void raw_used(struct conn *c, u32 len);
 void input_blocked(struct conn *c, struct budget *b);  // a shortage
 
-// The client's IPv4 address, or of an IPv6 one 32 bits that stand for its /56.
-u32 conn_address(const struct conn *c);
+// What stands for the client's neighbourhood where clients share fairly: an IPv4 address' /24, an
+// IPv6 address' /64 (which one host may have whole).
+struct ip_addr conn_prefix(const struct conn *c);
 
 // Whether what arrives is read now.
 static inline bool conn_reads(const struct conn *c) {

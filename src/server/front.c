@@ -19,9 +19,8 @@
 
 static void keep_peer(struct front *f, const struct proxy_peer *p, struct bytes head) {
   f->peer_known = p->known;
-  f->v6 = p->v6;
   f->peer_port = p->port;
-  memcpy(f->peer_address, p->address, sizeof f->peer_address);
+  f->peer = p->address;
   if (p->verified && p->name.len <= FRONT_NAME_MAX) {  // never a cut name
     f->name_len = (u8)p->name.len;
     memcpy(f->name, head.ptr + p->name.off, p->name.len);
@@ -29,16 +28,8 @@ static void keep_peer(struct front *f, const struct proxy_peer *p, struct bytes 
 }
 
 void front_peer(struct writer *w, const struct front *f) {
-  const u8 *a = f->peer_address;
   ASSERT(f->peer_known);
-  if (!f->v6) {
-    fmt(w, "%u.%u.%u.%u:%u", a[0], a[1], a[2], a[3], f->peer_port);
-    return;
-  }
-  for (u32 i = 0; i < 8; i++) {
-    fmt(w, "%s%x", i == 0 ? "[" : ":", load_be16(a + 2 * i));
-  }
-  fmt(w, "]:%u", f->peer_port);
+  ip_write_port(w, f->peer, f->peer_port);
 }
 
 static void refuse_proxy(struct conn *c, const char *why) {

@@ -14,10 +14,9 @@ struct front {
   struct ws ws;
   bool request_due;  // the upgrade request has not been answered
   bool close_sent;   // our CLOSE frame is out: nothing follows it
-  bool v6;
-  bool peer_known;  // address and port below are the client's
+  bool peer_known;   // address and port below are the client's
   u16 peer_port;
-  u8 peer_address[16];
+  struct ip_addr peer;
   u8 name_len;  // common name that the balancer verified; 0 = none
   u8 name[FRONT_NAME_MAX];
 };

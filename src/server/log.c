@@ -28,8 +28,8 @@ static void write_peer(struct writer *w, const struct conn *c) {
     front_peer(w, c->front);
     write_str(w, " by way of ");
   }
-  fmt(w, "%u.%u.%u.%u:%u on %u: ", p.address >> 24, p.address >> 16 & 255, p.address >> 8 & 255,
-      p.address & 255, p.port, p.local_port);
+  ip_write_port(w, p.address, p.port);
+  fmt(w, " on %u: ", p.local_port);
 }
 
 static void write_line(struct server *s, u32 type, struct log_rate *rate, const struct conn *c,

@@ -39,7 +39,7 @@ bool login_init(struct server *s, struct carve *carve) {
 }
 
 u32 login_flow_of(const struct conn *c) {
-  u32 prefix = conn_address(c) >> 8;
+  struct ip_addr prefix = conn_prefix(c);
   return (u32)siphash(&c->server->core->hash_key, bytes_of(&prefix, sizeof prefix)) % LOGIN_FLOWS;
 }
 

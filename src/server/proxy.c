@@ -22,81 +22,14 @@ static bool take_word(struct bytes *line, struct bytes *word) {
   return end > 0;
 }
 
-static bool parse_v4(struct bytes text, u8 out[4]) {
-  for (u32 i = 0; i < 4; i++) {
-    usize end = i < 3 ? bytes_find(text, '.') : text.len;
-    u64 v = 0;
-    bool canonical = end == 1 || (end > 1 && text.ptr[0] != '0');
-    if (end == text.len && i < 3) {
-      return false;
-    }
-    if (!canonical || bytes_to_u64(bytes_sub(text, 0, end), 255, &v) != ERR_OK) {
-      return false;
-    }
-    out[i] = (u8)v;
-    text = bytes_skip(text, i < 3 ? end + 1 : end);
+static bool parse_address(struct bytes text, bool v6, struct ip_addr *out) {
+  u32 v4;
+  if (v6) {
+    return ip_parse6(text, out);
   }
-  return true;
-}
-
-static int hex_digit(u8 c) {
-  if (c >= '0' && c <= '9') {
-    return c - '0';
-  }
-  u8 l = (u8)(c | 0x20);
-  return l >= 'a' && l <= 'f' ? l - 'a' + 10 : -1;
-}
-
-// Up to four hexadecimal digits at *pos; false when there is none.
-static bool take_group(struct bytes text, u32 *pos, u16 *out) {
-  u32 value = 0;
-  u32 digits = 0;
-  while (*pos < text.len && digits < 4 && hex_digit(text.ptr[*pos]) >= 0) {
-    value = value << 4 | (u32)hex_digit(text.ptr[(*pos)++]);
-    digits++;
-  }
-  *out = (u16)value;
-  return digits > 0;
-}
-
-// RFC 4291 2.2 without the dotted form, which the specification does not use.
-static bool parse_v6(struct bytes text, u8 out[16]) {
-  u16 group[8] = {0};
-  u32 count = 0;
-  u32 gap = U32_MAX;
-  u32 pos = 0;
-  if (text.len >= 2 && text.ptr[0] == ':' && text.ptr[1] == ':') {
-    gap = 0;
-    pos = 2;
-  }
-  while (pos < text.len && count < 8) {
-    if (!take_group(text, &pos, &group[count])) {
-      return false;
-    }
-    count++;
-    if (pos == text.len) {
-      break;
-    }
-    if (text.ptr[pos++] != ':' || pos == text.len) {
-      return false;
-    }
-    if (text.ptr[pos] == ':') {
-      if (gap != U32_MAX) {
-        return false;
-      }
-      gap = count;
-      pos++;
-    }
-  }
-  if (pos != text.len || (gap == U32_MAX ? count != 8 : count == 8)) {
-    return false;
-  }
-  u32 moved = gap == U32_MAX ? 0 : count - gap;  // groups behind the gap stand at the end
-  for (u32 i = 0; i < 8; i++) {
-    u32 from = gap == U32_MAX || i < gap ? i : i >= 8 - moved ? i - (8 - count) : U32_MAX;
-    store_be16(out + 2 * i, from == U32_MAX ? 0 : group[from]);
-  }
-  return true;
+  bool good = ip_parse4(text, &v4);
+  *out = good ? ip_of4(v4) : IP_NONE;
+  return good;
 }
 
 static bool parse_port(struct bytes text, u16 *out) {
@@ -121,12 +54,11 @@ static enum err parse_v1_line(struct bytes line, struct proxy_peer *out) {
   if (bytes_equal_str(word[1], "UNKNOWN")) {
     return ERR_OK;
   }
-  out->v6 = bytes_equal_str(word[1], "TCP6");
-  u8 own[16];
+  bool v6 = bytes_equal_str(word[1], "TCP6");
+  struct ip_addr own;
   u16 own_port;
-  bool good = count == 6 && line.len == 0 && (out->v6 || bytes_equal_str(word[1], "TCP4")) &&
-              (out->v6 ? parse_v6(word[2], out->address) : parse_v4(word[2], out->address)) &&
-              (out->v6 ? parse_v6(word[3], own) : parse_v4(word[3], own)) &&
+  bool good = count == 6 && line.len == 0 && (v6 || bytes_equal_str(word[1], "TCP4")) &&
+              parse_address(word[2], v6, &out->address) && parse_address(word[3], v6, &own) &&
               parse_port(word[4], &out->port) && parse_port(word[5], &own_port);
   out->known = good;
   return good ? ERR_OK : ERR_MALFORMED;
@@ -216,9 +148,10 @@ static enum err parse_v2(struct bytes b, struct proxy_peer *out, u32 *len) {
     return ERR_OK;
   }
   out->known = true;
-  out->v6 = family == 0x21;
-  memcpy(out->address, b.ptr + V2_HEAD, out->v6 ? 16 : 4);
-  out->port = load_be16(b.ptr + V2_HEAD + (out->v6 ? 32 : 8));
+  bool v6 = family == 0x21;
+  const u8 *a = b.ptr + V2_HEAD;
+  out->address = v6 ? ip_load6(a) : ip_of4(load_be32(a));
+  out->port = load_be16(a + (v6 ? 32 : 8));
   return parse_tlvs(bytes_sub(b, 0, total), V2_HEAD + address_len, out) ? ERR_OK : ERR_MALFORMED;
 }
 

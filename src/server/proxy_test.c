@@ -42,9 +42,9 @@ static void version_1(void **state) {
   (void)state;
   struct proxy_peer p;
   good1("PROXY TCP4 192.0.2.7 198.51.100.1 40000 8883\r\n", &p);
-  assert_true(p.known && !p.v6);
+  assert_true(p.known && ip_is4(p.address));
   assert_int_equal(p.port, 40000);
-  assert_memory_equal(p.address, "\xc0\0\2\7", 4);
+  assert_int_equal(ip_to4(p.address), 0xc0000207);
   good1("PROXY UNKNOWN\r\n", &p);
   assert_false(p.known);
   good1("PROXY UNKNOWN ffff::1 whatever else\r\n", &p);
@@ -65,8 +65,8 @@ static void version_1(void **state) {
     char line[128];
     (void)snprintf(line, sizeof line, "PROXY TCP6 %s ::1 1 65535\r\n", v6[i].text);
     good1(line, &p);
-    assert_true(p.known && p.v6);
-    assert_memory_equal(p.address, v6[i].bytes, 16);
+    assert_true(p.known && !ip_is4(p.address));
+    assert_true(ip_equal(p.address, ip_load6(v6[i].bytes)));
   }
 }
 
@@ -122,7 +122,7 @@ static void version_2(void **state) {
   (void)state;
   struct proxy_peer p;
   good(v2_tls, V2_TLS_LEN, 2, &p);
-  assert_true(p.known && !p.v6 && p.tls && p.verified);
+  assert_true(p.known && ip_is4(p.address) && p.tls && p.verified);
   assert_int_equal(p.port, 40000);
   assert_int_equal(p.name.len, 4);
   assert_memory_equal(v2_tls + p.name.off, "dev7", 4);
@@ -132,8 +132,8 @@ static void version_2(void **state) {
       "\x21\x21\0\x24"
       "aaaabbbbccccddddAAAABBBBCCCCDDDD\0\1\0\2";
   good(v6, sizeof v6 - 1, 2, &p);
-  assert_true(p.known && p.v6 && !p.tls);
-  assert_memory_equal(p.address, "aaaabbbbccccdddd", 16);
+  assert_true(p.known && !ip_is4(p.address) && !p.tls);
+  assert_true(ip_equal(p.address, ip_load6((const u8 *)"aaaabbbbccccdddd")));
   assert_int_equal(p.port, 1);
 }
 

@@ -32,6 +32,12 @@ static bool rate_allows(struct server_listener *l, u64 now_ns) {
   return true;
 }
 
+// Whether a listener at `place` serves our address `local`: 0.0.0.0 is every IPv4 address.
+static bool address_fits(struct ip_addr place, struct ip_addr local) {
+  return ip_is_none(place) || ip_equal(place, local) ||
+         (ip_equal(place, ip_of4(0)) && ip_is4(local));
+}
+
 static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {
   struct server_listener *l = listener_user;
   bool full = l->config.max_connections != 0 && l->connections >= l->config.max_connections;
@@ -39,7 +45,7 @@ static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {
   full |= most != 0 && l->server->stats.connections >= most;
   struct tcp_peer peer;
   tcp_peer(tcp, &peer);
-  bool elsewhere = l->config.address != 0 && peer.local != l->config.address;
+  bool elsewhere = !address_fits(l->config.address, peer.local);
   bool closed = l->config.closed || elsewhere || l->server->draining;
   full = full || closed || !rate_allows(l, l->server->core->now_ns);
   struct conn *c = full ? NULL : conn_new(l, tcp);

@@ -54,7 +54,7 @@ struct listener_config {
   struct bytes id_prefix;    // of client ids given to its clients; borrowed; empty = the broker's
   bool ignore_client_dates;  // mosquitto's disable_client_cert_date_checks
   bool closed;               // nobody comes in, and server_recheck ends who is there
-  u32 address;               // of this machine; 0 = every one
+  struct ip_addr address;    // of this machine; IP_NONE = every one, 0.0.0.0 = every IPv4 one
 };
 
 struct server_limits {

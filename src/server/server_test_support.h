@@ -116,10 +116,10 @@ void tcp_abort(struct tcp_conn *c) {
 }
 // A connection that a bridge opens: the test calls its ops->opened or ->ended.
 static struct tcp_conn *opening;
-static u32 opening_address;
+static struct ip_addr opening_address;
 static const struct tcp_listener_ops *opening_ops;
-enum err tcp_connect(struct net *net, u32 address, u16 port, const struct tcp_listener_ops *o,
-                     void *user, struct tcp_conn **out) {
+enum err tcp_connect(struct net *net, struct ip_addr address, u16 port,
+                     const struct tcp_listener_ops *o, void *user, struct tcp_conn **out) {
   (void)net, (void)port;
   opening = calloc(1, sizeof *opening);
   opening->room = 65536;
@@ -143,7 +143,10 @@ const char *dns_result_text(enum dns_result result) {
   return "";
 }
 void tcp_peer(const struct tcp_conn *c, struct tcp_peer *out) {
-  *out = (struct tcp_peer){c->address != 0 ? c->address : 0x0a000001, 1, 1883, 0x0a000002};
+  *out = (struct tcp_peer){.address = ip_of4(c->address != 0 ? c->address : 0x0a000001),
+                           .local = ip_of4(0x0a000002),
+                           .port = 1,
+                           .local_port = 1883};
 }
 struct txbuf *txbuf_take(struct net *net, u32 min_len, enum txbuf_use use) {
   (void)net;

@@ -21,6 +21,7 @@
 #include <openssl/err.h>
 #include <openssl/rsa.h>
 
+#include "base/ip.h"
 #include "tls/identity.h"
 #include "tls/memory.h"
 #include "tls/record.h"
@@ -258,11 +259,11 @@ static bool be_server(struct tls_handshake *hs) {
 }
 
 static bool be_client(struct tls_handshake *hs) {
-  u8 address[4];
+  struct ip_addr address;
   struct bytes host = bytes_of(hs->host, hs->host_len);
   SSL_set_connect_state(hs->ssl);
   // RFC 6066 3: names only.
-  return host.len == 0 || tls_host_address(host, address) ||
+  return host.len == 0 || ip_parse(host, &address) ||
          SSL_set_tlsext_host_name(hs->ssl, hs->host) == 1;
 }
 
@@ -295,19 +296,6 @@ struct tls_handshake *tls_handshake_begin_client(struct tls_context *context, st
 
 struct bytes handshake_host(const struct tls_handshake *hs) {
   return bytes_of(hs->host, hs->any_name ? 0 : hs->host_len);
-}
-
-bool tls_host_address(struct bytes host, u8 out[4]) {
-  for (u32 i = 0; i < 4; i++) {
-    usize end = i < 3 ? bytes_find(host, '.') : host.len;
-    u64 v = 0;
-    if ((i < 3 && end == host.len) || bytes_to_u64(bytes_sub(host, 0, end), 255, &v) != ERR_OK) {
-      return false;
-    }
-    out[i] = (u8)v;
-    host = bytes_skip(host, i < 3 ? end + 1 : end);
-  }
-  return true;
 }
 
 // Wipes the arena, the handshake with it; the context's reference is given back.

@@ -83,7 +83,7 @@ struct tls_config {
   struct bytes ca;           // PEM: trusted CAs; empty only when no client certificate is required
   const struct bytes *more_ca;  // further texts of CAs (mosquitto's capath)
   u32 more_ca_count;
-  struct bytes crl;          // PEM: one CRL for each CA that issues client certificates; or empty
+  struct bytes crl;   // PEM: one CRL for each CA that issues client certificates; or empty
   bool client;        // for connections that we open: `ca` judges the server; certificate and
                       // key may both be empty; no tickets, no remembered chains
   struct bytes alpn;  // client: the one protocol to offer; empty = none
@@ -173,14 +173,12 @@ struct tls_failure {
 OWNED struct tls_handshake *tls_handshake_begin(struct tls_context *context, struct span arena,
                                                 const struct tls_time *now);
 // The same for a context with `client`. The server's certificate must name `host` (a DNS name or
-// dotted IPv4 address, at most 253 bytes, copied; it is also the server name indication); with
+// an address as text, at most 253 bytes, copied; it is also the server name indication); with
 // `any_name` the chain alone is judged.
 OWNED struct tls_handshake *tls_handshake_begin_client(struct tls_context *context,
                                                        struct span arena,
                                                        const struct tls_time *now,
                                                        struct bytes host, bool any_name);
-// The host as dotted IPv4, in network order; false: it is a name.
-bool tls_host_address(struct bytes host, u8 out[4]);
 // Takes bytes from the peer and gives bytes for it; both may be empty. *consumed and *produced are
 // set in every case. `out` of 4 KiB serves a usual flight in one call; any size >= 16 works.
 enum tls_step tls_handshake_step(struct tls_handshake *hs, struct bytes in, u32 *consumed,

@@ -20,6 +20,7 @@
 #include <openssl/pool.h>
 #include <openssl/x509v3.h>
 
+#include "base/ip.h"
 #include "tls/handshake.h"
 #include "tls/identity.h"
 #include "tls/memory.h"
@@ -250,9 +251,12 @@ static bool judge_name(const struct tls_handshake *hs, X509 *leaf) {
   if (host.len == 0) {
     return true;
   }
-  u8 address[4];
-  if (tls_host_address(host, address)) {
-    return X509_check_ip(leaf, address, sizeof address, 0) == 1;
+  struct ip_addr address;
+  if (ip_parse(host, &address)) {
+    u8 wire[16];
+    bool v4 = ip_is4(address);
+    ip_store6(wire, address);
+    return X509_check_ip(leaf, v4 ? wire + 12 : wire, v4 ? 4 : 16, 0) == 1;
   }
   return X509_check_host(leaf, (const char *)host.ptr, host.len, 0, NULL) == 1;
 }
