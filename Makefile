@@ -31,6 +31,7 @@ HOST := $(STD) -D_GNU_SOURCE
 include third_party/third_party.mk
 include tests/tests.mk
 include tests/proof/proof.mk
+include tests/models/models.mk
 include tools/tools.mk
 include tests/wycheproof/wycheproof.mk
 include tests/bench/bench.mk

@@ -47,3 +47,20 @@ fuzz-coverage: fuzz-build ## which lines of each source the fuzz targets' corpor
 	@$(MAKE) --no-print-directory B=$(B)/cov FUZZ_COV='-fprofile-instr-generate -fcoverage-mapping' fuzz-build >/dev/null
 	@tests/fuzz_coverage $(B) $(patsubst $(B)/%,$(B)/cov/%,$(fuzz_bins))
 .PHONY: unit fuzz-build fuzz fuzz-coverage
+
+# --- ThreadSanitizer: what runs on several threads.
+TSAN_OPT := -O1 -fPIE -fsanitize=thread -DURMQTT_VERSION='"$(VERSION)"'
+tsan_src := $(filter base/% loop/% mqtt/% broker/%,$(patsubst src/%,%,$(core_lib_src)))
+tsan_tests := loop/mailbox_test
+$(B)/tsan/%.o: src/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(TSAN_OPT) -c $< -o $@
+$(B)/tsan/unit_plat.o: tests/unit_plat.c
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) $(TSAN_OPT) -c $< -o $@
+$(B)/tsan/%_test: src/%_test.c $(B)/tsan/unit_plat.o $(patsubst %.c,$(B)/tsan/%.o,$(tsan_src)) $(B)/asan/arch/x86_64/switch.o
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion $(TSAN_OPT) -MF $@.d $^ -lcmocka -lpthread -o $@
+tsan: $(patsubst %,$(B)/tsan/%,$(tsan_tests)) ## the tests that use threads, under ThreadSanitizer
+	@RUNNER="setarch -R" tests/run_units $^
+.PHONY: tsan

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What belongs to one core. State is touched by its own core only; `struct core *` is the first
-// parameter of what touches it. Cross-core work goes through mailboxes (DESIGN 3), which come with
-// the second core.
+// parameter of what touches it. Cross-core work goes through mailboxes (mailbox.h).
 #pragma once
 #include "base/hash.h"
 #include "base/list.h"
@@ -9,9 +8,11 @@
 #include "loop/wheel.h"
 #include "plat/plat.h"
 
-struct net;     // net/net.h
-struct server;  // server/server.h
-struct broker;  // broker/broker.h
+struct net;      // net/net.h
+struct server;   // server/server.h
+struct broker;   // broker/broker.h
+struct mailbox;  // loop/mailbox.h
+struct epoch;    // loop/epoch.h
 
 // What a timer's kind means; the loop hands the expired timer to this owner.
 enum timer_kind {
@@ -50,4 +51,6 @@ struct core {
   struct net *net;
   struct server *server;
   struct broker *broker;
+  struct mailbox *mail;  // NULL: there is one core
+  struct epoch *epoch;   // shared by all; NULL: there is one core
 };

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "loop/loop.h"
 
+#include "loop/epoch.h"
+#include "loop/mailbox.h"
+
 // Expired timers handled in one turn; the rest follows in the next, before any new work.
 #define TIMERS_A_TURN 256u
 
@@ -33,19 +36,31 @@ static bool run_timers(struct core *core) {
 
 bool loop_turn(struct core *core) {
   core->now_ns = plat_now_ns();
-  bool busy = run_timers(core);
+  bool busy = mailbox_receive(core);
+  busy |= run_timers(core);
   for (u32 i = 0; i < core->stage_count; i++) {
     busy |= core->stages[i].run(core, core->stages[i].ctx);
   }
+  mailbox_send(core);
+  epoch_quiet(core);
   core->turns++;
   core->idle_turns += busy ? 0 : 1;
   return busy;
 }
 
+static void loop_sleep(struct core *core) {
+  epoch_offline(core);
+  if (mailbox_sleep(core)) {
+    plat_idle(core->id, wheel_next_ns(&core->wheel));
+  }
+  mailbox_awake(core);
+  epoch_online(core);
+}
+
 void loop_run(struct core *core) {
   while (!core->stop) {
     if (!loop_turn(core)) {
-      plat_idle(core->id, wheel_next_ns(&core->wheel));
+      loop_sleep(core);
     }
   }
 }

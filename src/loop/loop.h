@@ -7,7 +7,8 @@
 void core_init(struct core *core, u32 id, struct timer *timers, u32 timer_count);
 void loop_stage(struct core *core, const char *name, bool (*run)(struct core *core, void *ctx),
                 void *ctx);
-// One turn: time, expired timers (bounded), stages in order. Returns true when anything was done.
+// One turn: time, mail from other cores and expired timers (both bounded), stages in order, mail to
+// other cores. Returns true when anything was done.
 bool loop_turn(struct core *core);
 // Turns until core->stop; sleeps in plat_idle until the wheel's next deadline when a turn did
 // nothing.
