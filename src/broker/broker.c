@@ -20,6 +20,9 @@ static u32 table_size(u32 objects) {
 static u32 controls_of(const struct broker_limits *l) {
   return l->sessions * 4 + 1024;
 }
+static u32 tickets_of(const struct broker_limits *l) {
+  return l->sessions + 1024;
+}
 static u32 rnodes_of(const struct broker_limits *l) {
   return l->retained * (RNODES_PER_SESSION / RETAINED_PER_SESSION) + 16;
 }
@@ -39,6 +42,7 @@ void broker_limits_default(struct broker_limits *out, u64 memory_len) {
                NODES_PER_SESSION * (sizeof(struct tnode) + 16) +   //
                ENTRIES_PER_SESSION * (sizeof(struct entry) + 1) +  //
                4 * (sizeof(struct control) + 9) +                  //
+               sizeof(struct ticket) + 9 +                         //
                RNODES_PER_SESSION * (sizeof(struct rnode) + 16) +  //
                2 * (sizeof(struct replay) + 17);
   u64 sessions = memory_len / 8 * 5 / (bundle + bundle / 8);
@@ -76,6 +80,7 @@ u64 broker_bytes(const struct broker_limits *l) {
   sum += pool_bytes(sizeof(struct share), shares_of(l)) + 64;
   sum += pool_bytes(sizeof(struct entry), l->queue_entries) + 64;
   sum += pool_bytes(sizeof(struct control), controls_of(l)) + 64;
+  sum += pool_bytes(sizeof(struct ticket), tickets_of(l)) + 64;
   sum += pool_bytes(sizeof(struct rnode), rnodes_of(l)) + 64;
   sum += pool_bytes(sizeof(struct replay), replays_of(l)) + 64;
   sum += tables * sizeof(u32) + 4 * 64;  // hash tables
@@ -123,6 +128,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
       take_pool(carve, &b->shares, "share group", sizeof(struct share), shares_of(l)) &&
       take_pool(carve, &b->entries, "queue entry", sizeof(struct entry), l->queue_entries) &&
       take_pool(carve, &b->controls, "control packet", sizeof(struct control), controls_of(l)) &&
+      take_pool(carve, &b->tickets, "ticket", sizeof(struct ticket), tickets_of(l)) &&
       take_pool(carve, &b->rnodes, "retained node", sizeof(struct rnode), rnodes_of(l)) &&
       take_pool(carve, &b->replays, "replay", sizeof(struct replay), replays_of(l)) &&
       take_table(carve, &b->session_table, l->sessions) &&
@@ -135,6 +141,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
   blocks_init(&b->blocks, memory, l->message_bytes);
   b->route_head = b->route_tail = b->route_shared = NONE;
   b->stall_head = b->stall_tail = b->doom_head = NONE;
+  b->disk_head = b->disk_tail = NONE;
   list_init(&b->wait_list);
   tree_init(b);
   retained_init(b);

@@ -98,7 +98,13 @@ static void check_session(const struct broker *b, const struct session *s, u32 *
   check_entries(b, &s->queue, 0, false);
   check_entries(b, &s->inflight, extra, true);
   *entries += s->queue.count + s->inflight.count - extra + (stream != NULL ? 1 : 0);
-  ASSERT(controls_count(b, s->control.head) == s->control.count);
+  u32 held = controls_count(b, s->held_head);
+  ASSERT(controls_count(b, s->control.head) + held == s->control.count);
+  if (held > 0) {
+    u32 ticket = control_at(b, s->held_head)->ticket;
+    ASSERT(ticket != NONE && ticket_at(b, ticket)->parts > 0);  // control.c I2
+    ASSERT(ticket_at(b, ticket)->session == s->index);
+  }
   ASSERT(controls_count(b, s->inbound) == s->inbound_count);
   *controls += s->control.count + s->inbound_count;
   u32 count = 0;

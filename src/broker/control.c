@@ -4,49 +4,109 @@
 //
 // I1  Both come from one pool, and the most a client can hold is bounded (CONTROL_MAX,
 //     INBOUND_QOS2_MAX): a client that does not read its answers is not read itself.
+// I2  What waits for a ticket stands in `held` with everything that came behind it, so that
+//     acknowledgements leave in the order of what they answer [MQTT-4.6.0-2..4]; `held` is empty
+//     or begins with one that waits.
 #include "broker/state.h"
 
 bool control_room(const struct session *s) {
   return s->control.count < CONTROL_MAX && s->b->controls.free_count > 0;
 }
 
-bool control_push(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block, u32 len) {
+// I2: whoever waits, and everything behind it.
+static void hold(struct session *s, u32 index) {
+  struct broker *b = s->b;
+  *(s->held_tail == NONE ? &s->held_head : &control_at(b, s->held_tail)->next) = index;
+  s->held_tail = index;
+}
+
+static void send(struct session *s, u32 index) {
+  if (s->control.tail == NONE) {
+    s->control.head = index;
+  } else {
+    control_at(s->b, s->control.tail)->next = index;
+  }
+  s->control.tail = index;
+}
+
+bool control_push_after(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block, u32 len,
+                        u32 ticket) {
   struct broker *b = s->b;
   struct control *c = pool_take(&b->controls);
   if (c == NULL) {
     if (block != NULL) {
       blocks_put(&b->blocks, block);
     }
+    if (ticket != NONE) {
+      ticket_leave(b, ticket);
+    }
     return false;
   }
   *c = (struct control){.block = block,
                         .len = len,
                         .next = NONE,
+                        .ticket = ticket,
                         .packet_id = packet_id,
                         .type = type,
                         .reason = reason};
-  u32 index = pool_index(&b->controls, c);
-  if (s->control.tail == NONE) {
-    s->control.head = index;
-  } else {
-    control_at(b, s->control.tail)->next = index;
-  }
-  s->control.tail = index;
   s->control.count++;
-  session_wake(s);
+  // A PINGRESP answers for the connection, not for what is stored: it passes.
+  bool passes = type == MQTT_PINGRESP || s->held_head == NONE;
+  if (ticket == NONE && passes) {
+    send(s, pool_index(&b->controls, c));
+    session_wake(s);
+    return true;
+  }
+  hold(s, pool_index(&b->controls, c));
+  if (ticket != NONE && ticket_at(b, ticket)->parts == 0) {
+    control_release(s);
+  }
   return true;
 }
 
-void control_clear(struct session *s) {
+bool control_push(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block, u32 len) {
+  return control_push_after(s, type, packet_id, reason, block, len, NONE);
+}
+
+void control_release(struct session *s) {
   struct broker *b = s->b;
-  while (s->control.head != NONE) {
-    struct control *c = control_at(b, s->control.head);
-    s->control.head = c->next;
+  while (s->held_head != NONE) {
+    u32 index = s->held_head;
+    struct control *c = control_at(b, index);
+    if (c->ticket != NONE) {
+      if (ticket_at(b, c->ticket)->parts > 0) {
+        break;
+      }
+      ticket_leave(b, c->ticket);
+      c->ticket = NONE;
+    }
+    s->held_head = c->next;
+    s->held_tail = c->next == NONE ? NONE : s->held_tail;
+    c->next = NONE;
+    send(s, index);
+  }
+  session_wake(s);
+}
+
+static void clear(struct session *s, u32 head) {
+  struct broker *b = s->b;
+  while (head != NONE) {
+    struct control *c = control_at(b, head);
+    head = c->next;
     if (c->block != NULL) {
       blocks_put(&b->blocks, c->block);
     }
+    if (c->ticket != NONE) {
+      ticket_leave(b, c->ticket);
+    }
     pool_put(&b->controls, c);
   }
+}
+
+void control_clear(struct session *s) {
+  clear(s, s->control.head);
+  clear(s, s->held_head);
+  s->held_head = s->held_tail = NONE;
   list_reset(&s->control);
 }
 

@@ -69,7 +69,7 @@ struct session *session_new(struct broker *b, const struct names *names) {
   s->index = pool_index(&b->sessions, s);
   s->inbound = s->stream = s->subs = s->shared = s->replay = s->route_next = s->route_subs = NONE;
   s->expire_at_ns = s->will_at_ns = NEVER_NS;
-  s->requeued_tail = NONE;
+  s->requeued_tail = s->held_head = s->held_tail = NONE;
   list_reset(&s->queue);
   list_reset(&s->inflight);
   list_reset(&s->control);

@@ -155,9 +155,19 @@ struct control {
   u8 *block;  // the packet's bytes (SUBACK, UNSUBACK); NULL = an acknowledgement or PINGRESP
   u32 len;
   u32 next;
+  u32 ticket;  // NONE = waits for nothing but those before it
   u16 packet_id;
   u8 type;
   u8 reason;
+};
+static_assert(sizeof(struct control) <= 24, "budget of a control packet");
+
+// What an acknowledgement waits for (ticket.c).
+struct ticket {
+  u64 lsn;      // of the record that the disk's part is about; 0 = it has none
+  u32 next;     // of those that wait for the disk
+  u32 session;  // whose acknowledgement it is; NONE: the connection is gone
+  u32 parts;    // not home yet: other cores, and the disk
 };
 
 struct list {  // singly linked, by index
@@ -218,9 +228,10 @@ struct session {
   u32 packet_max;  // the client's
   u32 send_max;    // QoS > 0 in flight
   struct list queue;
-  struct list inflight;  // count includes a QoS > 0 entry that is being streamed
-  struct list control;
-  u32 inbound;  // QoS 2 identifiers received, not released
+  struct list inflight;      // count includes a QoS > 0 entry that is being streamed
+  struct list control;       // may be sent; count: of `held` too
+  u32 held_head, held_tail;  // behind them: those that wait for a ticket, or for one before them
+  u32 inbound;               // QoS 2 identifiers received, not released
   u32 inbound_count;
   u32 seq_next;
   u32 stream;      // entry being written, NONE = none
@@ -285,7 +296,7 @@ struct broker {
   struct broker_ops ops;
   struct broker_stats stats;
   struct blocks blocks;
-  struct pool sessions, subs, nodes, entries, controls, rnodes, replays, shares;
+  struct pool sessions, subs, nodes, entries, controls, rnodes, replays, shares, tickets;
   struct table session_table, sub_table, node_table, rnode_table;
   u32 root, rroot;
   struct link replay_list;
@@ -307,6 +318,7 @@ struct broker {
   u32 access_mask;
   u32 stall_head, stall_tail;       // by stall_next
   u32 doom_head;                    // by doom_next
+  u32 disk_head, disk_tail;         // tickets that wait for the disk, by LSN
   struct bytes mounts[MOUNTS_MAX];  // [0] = none; borrowed from the listeners
   u8 mounted[U16_MAX];              // a topic behind its mount point
   struct levels match_levels;       // of the name being routed
@@ -334,6 +346,9 @@ static inline struct rnode *rnode_at(const struct broker *b, u32 i) {
 }
 static inline struct replay *replay_at(const struct broker *b, u32 i) {
   return pool_at(&b->replays, i);
+}
+static inline struct ticket *ticket_at(const struct broker *b, u32 i) {
+  return pool_at(&b->tickets, i);
 }
 static inline struct share *share_at(const struct broker *b, u32 i) {
   return pool_at(&b->shares, i);
@@ -479,6 +494,11 @@ bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 s
 bool control_room(const struct session *s);
 bool control_push(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block CONSUMES,
                   u32 len);
+// The same for one that waits until the ticket's parts are home. CONSUMES the ticket.
+bool control_push_after(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block CONSUMES,
+                        u32 len, u32 ticket);
+// Lets go what waits for nothing any more: a ticket of the session is complete.
+void control_release(struct session *s);
 void control_clear(struct session *s);
 bool inbound_has(const struct session *s, u16 packet_id);
 bool inbound_add(struct session *s, u16 packet_id);
@@ -487,6 +507,21 @@ static inline u16 entry_packet_id(const struct entry *e) {
   return (u16)(1 + e->seq % 65535u);
 }
 u32 *entry_ids(const struct broker *b, const struct entry *e);
+
+// ticket.c
+// A ticket without parts for an acknowledgement of this session; NONE: the pool is empty
+// (MQTT_SERVER_BUSY). OWNED: goes to control_push_after, or ticket_leave.
+u32 ticket_open(struct broker *b, const struct session *s);
+// So many parts more, each of which comes home by ticket_home: one a core that was asked.
+void ticket_expect(struct broker *b, u32 ticket, u32 parts);
+// The disk's part: home once this LSN, the last so far, is durable.
+void ticket_expect_lsn(struct broker *b, u32 ticket, u64 lsn);
+// A part is home. The last one releases the acknowledgement.
+void ticket_home(struct broker *b, u32 ticket);
+// Nobody waits for it any more: it is given back when its parts are home.
+void ticket_leave(struct broker *b, u32 ticket CONSUMES);
+// Everything up to this LSN is durable.
+void ticket_durable(struct broker *b, u64 lsn);
 
 // session.c
 struct session *session_find(const struct broker *b, struct bytes id);
