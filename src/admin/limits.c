@@ -5,9 +5,9 @@
 
 #define CONNECT_TIMEOUT_MS 10000u
 // A connection, whole: tcp 384, server 192, tls 320, session 384 (the broker's share), three timers
-// 96, hash entries 64, name 32, places for logins 48 and exchanges 40 - and as much again for red
-// zones and rounding in test builds.
-#define CONNECTION_BYTES 1280u
+// 96, hash entries 64, name 32, places for logins 48 and exchanges 40, its share of half-open flows
+// and waiting SYNs 72 - and as much again for red zones and rounding in test builds.
+#define CONNECTION_BYTES 1352u
 
 void limits_from_memory(u64 memory_len, struct limits *out) {
   u64 part = memory_len / 64;
@@ -22,6 +22,8 @@ void limits_from_memory(u64 memory_len, struct limits *out) {
   u32 pages = (u32)(7 * part / (TXBUF_LARGE + 640));
   out->net = (struct net_limits){.tcp_conns = connections,
                                  .tcp_time_wait = MIN(connections, 16384u),
+                                 .tcp_halves = MIN(MAX(connections / 4, 64u), 16384u),
+                                 .tcp_parked = MIN(MAX(connections / 2, 64u), 65536u),
                                  .tcp_flights = flights,
                                  .txbuf_small = pages,
                                  .txbuf_small_reserve = pages / 4,

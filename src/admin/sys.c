@@ -12,6 +12,7 @@
 #include "admin/serve.h"
 #include "admin/task.h"
 #include "base/fmt.h"
+#include "net/admit.h"
 
 #define SEC_NS 1000000000ull
 #define HOUR_NS (3600 * SEC_NS)
@@ -25,7 +26,7 @@ struct own {  // values computed here
   u64 uptime_s, time_s, disconnected, heap, heap_maximum, dropped_frames, nothing;
 };
 
-enum source { FROM_BROKER, FROM_SERVER, FROM_NET, FROM_OWN, SOURCE_COUNT };
+enum source { FROM_BROKER, FROM_SERVER, FROM_NET, FROM_ADMISSION, FROM_OWN, SOURCE_COUNT };
 struct item {
   const char *name;
   u8 source;
@@ -38,6 +39,7 @@ struct item {
 #define DROPPED(name, why) BROKER("publish/messages/dropped/" name, dropped[why])
 #define SERVER(name, field) ITEM(name, FROM_SERVER, server_stats, field)
 #define NET(name, field) ITEM(name, FROM_NET, net_stats, field)
+#define ADMISSION(name, field) ITEM("network/admission/" name, FROM_ADMISSION, admit, field)
 #define OWN(name, field) ITEM(name, FROM_OWN, own, field)
 
 static const struct item items[] = {
@@ -114,6 +116,18 @@ static const struct item items[] = {
     NET("network/tcp/open", tcp_open),
     NET("network/tcp/retransmits", tcp_retransmits),
     NET("network/tcp/refused", tcp_refused),
+    ADMISSION("slots", slots),
+    ADMISSION("used", used),
+    ADMISSION("expected", expected),
+    ADMISSION("waiting", waiting),
+    ADMISSION("answered", stats.entered),
+    ADMISSION("begun", stats.begun),
+    ADMISSION("parked", stats.parked),
+    ADMISSION("resumed", stats.resumed),
+    ADMISSION("expired", stats.expired),
+    ADMISSION("given up", stats.given_up),
+    NET("network/admission/cookies/sent", tcp_cookies_sent),
+    NET("network/admission/cookies/good", tcp_cookies_good),
     NET("network/bytes/received", rx_bytes),
     NET("network/bytes/sent", tx_bytes),
     OWN("network/frames/dropped", dropped_frames),
@@ -271,7 +285,8 @@ static void collect(struct core *core) {
 
 static void publish_all(struct core *core) {
   const void *const sources[SOURCE_COUNT] = {broker_stats(core->broker), server_stats(core->server),
-                                             net_stats(core->net), &sys.own};
+                                             net_stats(core->net), net_admission(core->net),
+                                             &sys.own};
   collect(core);
   if (!sys.version_out) {
     sys.version_out = publish(core, PREFIX "version", "urMQTT version " URMQTT_VERSION);
@@ -283,7 +298,8 @@ static void publish_all(struct core *core) {
 
 void sys_metrics(struct core *core, struct writer *w) {
   const void *const sources[SOURCE_COUNT] = {broker_stats(core->broker), server_stats(core->server),
-                                             net_stats(core->net), &sys.own};
+                                             net_stats(core->net), net_admission(core->net),
+                                             &sys.own};
   collect(core);
   for (u32 k = 0; k < ARRAY_COUNT(items); k++) {
     write_str(w, "urmqtt_");

@@ -17,6 +17,7 @@ struct epoch;    // loop/epoch.h
 // What a timer's kind means; the loop hands the expired timer to this owner.
 enum timer_kind {
   TIMER_TCP,
+  TIMER_HALF,
   TIMER_NET,
   TIMER_CONN,
   TIMER_LOGIN,

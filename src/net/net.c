@@ -9,6 +9,7 @@
 
 #include "loop/loop.h"
 #include "net/stack.h"
+#include "net/tcp_half.h"
 
 #define TICK_NS 250000000ull
 
@@ -56,6 +57,7 @@ enum err net_init(struct core *core, struct carve *carve, const struct net_limit
   }
   core->on_timer[TIMER_NET] = on_tick;
   core->on_timer[TIMER_TCP] = tcp_on_timer;
+  core->on_timer[TIMER_HALF] = tcp_half_timer;
   wheel_arm(&core->wheel, net->timer, core->now_ns);
   loop_stage(core, "net poll", net_poll, net);
   return ERR_OK;
@@ -98,6 +100,10 @@ const struct net_stats *net_stats(const struct net *net) {
   return &net->stats;
 }
 
+const struct admit *net_admission(const struct net *net) {
+  return &net->admit;
+}
+
 const char *net_drop_name(u32 reason) {
   static const char *const names[DROP_COUNT] = {
       [DROP_SHORT] = "too short or bad length",
@@ -122,6 +128,7 @@ bool net_poll(struct core *core, void *ctx) {
   struct net *net = ctx;
   struct rxbuf *frames[RX_BATCH];
   bool busy = false;
+  admit_tick(&net->admit, core->now_ns);
   for (u32 i = 0; i < net->nic_count; i++) {
     tx_reclaim(&net->nic[i]);
     u32 n = plat_rx(core->id, i, frames, RX_BATCH);
@@ -136,8 +143,9 @@ bool net_poll(struct core *core, void *ctx) {
 bool net_flush(struct core *core, void *ctx) {
   (void)core;
   struct net *net = ctx;
+  bool waits = tcp_half_stage(net);
   tcp_flush_all(net);
-  bool waits = tcp_work_waits(net);
+  waits |= tcp_work_waits(net);
   for (u32 i = 0; i < net->nic_count; i++) {
     arp_flush(&net->nic[i]);
     tx_flush(&net->nic[i]);

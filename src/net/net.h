@@ -8,6 +8,7 @@
 #include "net/txbuf.h"
 
 struct net;
+struct admit;
 
 struct net_if_config {
   bool dhcp;    // true: DHCPv4, the rest is ignored
@@ -19,6 +20,8 @@ struct net_if_config {
 struct net_limits {  // every pool's size; the sum is printed at boot
   u32 tcp_conns;
   u32 tcp_time_wait;
+  u32 tcp_halves;   // half-open connections; 0: a quarter of tcp_conns
+  u32 tcp_parked;   // SYNs that wait for a slot; 0: as many
   u32 tcp_flights;  // connections with several segments in flight at once; 0: NewReno only
   u32 txbuf_small;
   u32 txbuf_small_reserve;
@@ -44,10 +47,11 @@ struct net_stats {
   u64 rx_frames, tx_frames, rx_bytes, tx_bytes;
   u64 rx_dropped[16];  // by reason, see net_drop_name
   u64 tcp_segments_in, tcp_segments_out, tcp_retransmits, tcp_resets_out, tcp_accepted, tcp_refused,
-      tcp_connected, tcp_timeouts;
+      tcp_connected, tcp_timeouts, tcp_cookies_sent, tcp_cookies_good;
   u32 tcp_open;
 };
 const struct net_stats *net_stats(const struct net *net);
+const struct admit *net_admission(const struct net *net);  // admit.h
 const char *net_drop_name(u32 reason);
 
 // The two stages of a turn; net_init registers net_poll first and the caller registers net_flush

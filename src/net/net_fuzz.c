@@ -34,8 +34,11 @@ static void on_ended(void *user, struct tcp_conn *c, enum tcp_end why) {
     *(struct tcp_conn **)user = NULL;
   }
 }
-static const struct tcp_listener_ops ops = {
-    .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
+static const struct tcp_listener_ops ops = {.eager = true,
+                                            .accept = on_accept,
+                                            .readable = on_readable,
+                                            .writable = on_writable,
+                                            .ended = on_ended};
 
 static u32 stack_seq, stack_ack;  // of the last segment seen
 static u32 dhcp_xid;              // of the last request seen

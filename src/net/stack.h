@@ -7,6 +7,7 @@
 // I3  A transmit slot is taken while its frame waits in a batch or lies in a device; its txbufs are
 //     referenced as long.
 #pragma once
+#include "net/admit.h"
 #include "net/checksum.h"
 #include "net/dns.h"
 #include "net/tcp.h"
@@ -122,6 +123,7 @@ struct dns {
   u32 server_count;
 };
 
+#define TCP_SPENT 4096u
 struct net {
   struct core *core;
   struct net_stats stats;
@@ -147,7 +149,17 @@ struct net {
   u32 *wait_hash;  // and into waits
   u32 hash_mask, wait_mask;
   struct link touched, dead, wait_list;
-  u32 syn_count, syn_max;
+  // Admission and half-open connections (tcp_half.c)
+  struct admit admit;
+  struct pool halves;
+  u32 *half_hash;  // indices + 1
+  u32 half_mask;
+  u32 half_timer;
+  u64 half_armed_ns;
+  struct link half_list;  // by age
+  struct bucket cookie_bucket;
+  u64 cookies_until_ns;
+  u32 spent[TCP_SPENT];  // marks of cookies that had their connection
   u32 port_counter;
   u32 rx_held;  // receive buffers in the queues of all connections
 };

@@ -6,6 +6,7 @@
 // I3  Every state but ESTABLISHED and CLOSE-WAIT with nothing in flight has a deadline: no
 //     connection that its owner has left stays for ever.
 #include "net/tcp_flight.h"
+#include "net/tcp_half.h"
 
 #define RTO_START_MS 1000u
 #define SYN_RETRIES 4u
@@ -47,12 +48,10 @@ enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits 
   net->wait_hash = (u32 *)(void *)wait_hash.ptr;
   net->hash_mask = buckets - 1;
   net->wait_mask = wait_buckets - 1;
-  net->syn_max = MAX(l->tcp_conns / 4, 16u);
   list_init(&net->touched);
   list_init(&net->dead);
   list_init(&net->wait_list);
-
-  return ERR_OK;
+  return tcp_half_init(net, carve, l);
 }
 
 u32 tcp_clock(const struct net *net) {
@@ -64,7 +63,7 @@ u16 tcp_second(const struct net *net) {
   return s != 0 ? s : 1;
 }
 
-static u64 flow_hash(const struct net *net, const struct tcp_flow *f) {
+u64 tcp_flow_hash(const struct net *net, const struct tcp_flow *f) {
   u32 ports = (u32)f->local_port << 16 | f->remote_port;
   if (ip_is4(f->remote)) {
     u32 key[3] = {(u32)f->local.lo, (u32)f->remote.lo, ports};
@@ -80,7 +79,7 @@ static bool same_flow(const struct tcp_flow *f, struct ip_addr local, struct ip_
 }
 static u64 conn_hash(const struct net *net, const struct tcp_conn *c) {
   struct tcp_flow f = tcp_flow_of(c);
-  return flow_hash(net, &f);
+  return tcp_flow_hash(net, &f);
 }
 
 static struct tcp_conn *conn_at(const struct net *net, u32 link) {
@@ -91,7 +90,7 @@ static struct time_wait *wait_at(const struct net *net, u32 link) {
 }
 
 struct tcp_conn *tcp_lookup(struct net *net, const struct tcp_flow *flow) {
-  struct tcp_conn *c = conn_at(net, net->hash[flow_hash(net, flow) & net->hash_mask]);
+  struct tcp_conn *c = conn_at(net, net->hash[tcp_flow_hash(net, flow) & net->hash_mask]);
   while (c != NULL && !same_flow(flow, c->local, c->remote, c->local_port, c->remote_port)) {
     c = conn_at(net, c->hash_next);
   }
@@ -99,7 +98,7 @@ struct tcp_conn *tcp_lookup(struct net *net, const struct tcp_flow *flow) {
 }
 
 struct time_wait *tcp_wait_lookup(struct net *net, const struct tcp_flow *flow) {
-  struct time_wait *w = wait_at(net, net->wait_hash[flow_hash(net, flow) & net->wait_mask]);
+  struct time_wait *w = wait_at(net, net->wait_hash[tcp_flow_hash(net, flow) & net->wait_mask]);
   while (w != NULL && !same_flow(flow, w->local, w->remote, w->local_port, w->remote_port)) {
     w = wait_at(net, w->hash_next);
   }
@@ -108,6 +107,11 @@ struct time_wait *tcp_wait_lookup(struct net *net, const struct tcp_flow *flow) 
     return NULL;
   }
   return w;
+}
+
+// RFC 6528: a 4 µs clock plus a keyed hash of the addresses.
+u32 tcp_isn(const struct net *net, const struct tcp_flow *flow) {
+  return (u32)(net->core->now_ns / 4000) + (u32)(tcp_flow_hash(net, flow) >> 32);
 }
 
 struct tcp_conn *tcp_new(struct net *net, const struct tcp_flow *flow) {
@@ -120,7 +124,7 @@ struct tcp_conn *tcp_new(struct net *net, const struct tcp_flow *flow) {
     pool_put(&net->conns, c);
     return NULL;
   }
-  u64 h = flow_hash(net, flow);
+  u64 h = tcp_flow_hash(net, flow);
   c->net = net;
   c->state = TCP_SYN_RCVD;
   c->local = flow->local;
@@ -129,8 +133,7 @@ struct tcp_conn *tcp_new(struct net *net, const struct tcp_flow *flow) {
   c->remote_port = flow->remote_port;
   c->hash_next = net->hash[h & net->hash_mask];
   net->hash[h & net->hash_mask] = pool_index(&net->conns, c) + 1;
-  // RFC 6528: a 4 µs clock plus a keyed hash of the addresses.
-  u32 isn = (u32)(net->core->now_ns / 4000) + (u32)(h >> 32);
+  u32 isn = tcp_isn(net, flow);
   c->snd_una = c->snd_nxt = c->snd_end = c->snd_max = c->recover = isn + 1;
   c->ssthresh = U32_MAX;
   c->rto_ms = RTO_START_MS;
@@ -153,7 +156,7 @@ static void unhash(struct net *net, struct tcp_conn *c) {
 
 void tcp_free(struct net *net, struct tcp_conn *c) {
   ASSERT(c->state != TCP_CLOSED);
-  net->syn_count -= c->state == TCP_SYN_RCVD ? 1 : 0;
+  tcp_admission_end(c);
   unhash(net, c);
   tcp_flight_drop(net, c);
   c->state = TCP_CLOSED;
@@ -190,7 +193,7 @@ void tcp_die(struct net *net, struct tcp_conn *c, enum tcp_end why) {
 
 void tcp_wait_free(struct net *net, struct time_wait *w) {
   struct tcp_flow f = {w->local, w->remote, w->local_port, w->remote_port};
-  u64 h = flow_hash(net, &f);
+  u64 h = tcp_flow_hash(net, &f);
   u32 *at = &net->wait_hash[h & net->wait_mask];
   while (wait_at(net, *at) != w) {
     ASSERT(*at != 0);
@@ -274,11 +277,7 @@ void tcp_rearm(struct net *net, struct tcp_conn *c) {
 }
 
 static bool give_up(const struct net *net, const struct tcp_conn *c) {
-  if (c->state == TCP_SYN_RCVD) {
-    // Under pressure an unanswered SYN-ACK holds its place for 3 s only (DESIGN 5).
-    return c->retries > (net->syn_count > net->syn_max / 2 ? 1u : SYN_RETRIES);
-  }
-  if (c->state == TCP_SYN_SENT) {
+  if (c->state == TCP_SYN_SENT || c->state == TCP_SYN_RCVD) {
     return c->retries > SYN_RETRIES;
   }
   return c->retries > RETRIES_MAX ||

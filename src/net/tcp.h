@@ -20,6 +20,12 @@ enum tcp_end {
 };
 
 struct tcp_listener_ops {
+  // A server that speaks first hears of a connection when it is established; others when the client
+  // has sent something.
+  bool eager;
+  // Asked at each SYN: false, and it is met with silence, like any that comes while we are busy.
+  // NULL: there always is.
+  bool (*room)(void *listener_user);
   // A connection is established. Sets *user (conn's owner from now on) and returns true, or false
   // to refuse: the connection is then reset.
   bool (*accept)(void *listener_user, struct tcp_conn *conn, void **user);
@@ -78,6 +84,12 @@ void tcp_close(struct tcp_conn *conn CONSUMES);
 // Probes an idle peer after two hours, nine times each 75 s, and ends with TIMEOUT when it does not
 // answer (RFC 9293 3.8.4). Off at first. The connection is open and not closed by its owner.
 void tcp_keepalive(struct tcp_conn *conn, bool on);
+// Admission (admit.h) of an accepted connection, told by its owner: what needs work of ours is
+// there; it waited so long for its turn; it has come in (before tcp_begin: it needed none). At its
+// end a connection gives back what it holds.
+void tcp_begin(struct tcp_conn *conn);
+void tcp_waited(struct tcp_conn *conn, u64 delay_ns);
+void tcp_through(struct tcp_conn *conn);
 // RST now. No more callbacks.
 void tcp_abort(struct tcp_conn *conn CONSUMES);
 

@@ -45,7 +45,8 @@ static void on_ended(void *user, struct tcp_conn *c, enum tcp_end why) {
   why_ended = why;
   conn = why == TCP_END_FIN ? conn : NULL;
 }
-static const struct tcp_listener_ops ops = {.accept = on_accept,
+static const struct tcp_listener_ops ops = {.eager = true,
+                                            .accept = on_accept,
                                             .readable = on_readable,
                                             .writable = on_other,
                                             .ended = on_ended,

@@ -30,6 +30,10 @@ enum tcp_flag {
   TCPF_ACK = 16,
 };
 
+// RFC 5961 7, counted per connection: a shared count is a side channel
+#define TCP_CHALLENGE_MS 500u
+enum tcp_admission { TCP_ADMITTED, TCP_EXPECTED, TCP_HELD };
+
 #define TCP_RX_BYTES 65536u  // receive buffer: the window we offer at first
 #define TCP_RX_GROW_MAX 4u   // doublings of it, for an owner that keeps up (tcp_data.c, I4)
 #define TCP_RX_BUFS 96u      // and in buffers, so that tiny segments do not hold thousands
@@ -105,6 +109,8 @@ struct tcp_conn {
   u8 rcv_grow : 3;      // doublings of the receive window
   u8 reo_persist : 5;   // RFC 8985 6.2.4
   u8 reo_mult;
+  u8 admission : 2;       // enum tcp_admission
+  u16 epoch;              // when TCP_EXPECTED
   u32 grow_seq, grow_us;  // rcv_nxt and time when this round of measuring began
   u32 timer;
   u32 hash_next;    // index + 1
@@ -139,6 +145,13 @@ struct tcp_flow {
   struct ip_addr local, remote;
   u16 local_port, remote_port;
 };
+// Keyed, of all four.
+u64 tcp_flow_hash(const struct net *net, const struct tcp_flow *flow);
+u32 tcp_isn(const struct net *net, const struct tcp_flow *flow);
+static inline bool tcp_flow_equal(const struct tcp_flow *a, const struct tcp_flow *b) {
+  return a->remote_port == b->remote_port && ip_equal(a->remote, b->remote) &&
+         a->local_port == b->local_port && ip_equal(a->local, b->local);
+}
 static inline struct tcp_flow tcp_flow_of(const struct tcp_conn *c) {
   return (struct tcp_flow){c->local, c->remote, c->local_port, c->remote_port};
 }
@@ -203,9 +216,10 @@ static inline u32 tcp_mss_most(const struct nic *nic, struct ip_addr target) {
 void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struct segment *s);
 void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *s);
 // --- tcp_in.c
+const struct listener *tcp_listener_at(const struct net *net, u16 port);  // NULL: none
 void tcp_rtt_sample(struct tcp_conn *c, u32 us);
 void tcp_take_rtt(const struct net *net, struct tcp_conn *c, const struct segment *s);
-void tcp_reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s);
+void tcp_reset_for(struct net *net, const struct tcp_flow *flow, u8 nic, const struct segment *s);
 
 // --- signs of life (tcp_alive.c)
 void tcp_keep_heard(const struct net *net, struct tcp_conn *c);  // an acceptable segment came
@@ -221,6 +235,8 @@ void tcp_take_data(struct net *net, struct tcp_conn *c, const struct segment *s,
 // --- output (tcp_out.c)
 void tcp_output(struct net *net, struct tcp_conn *c);  // data, FIN and acknowledgement that are due
 void tcp_send_syn(struct net *net, struct tcp_conn *c);  // with ACK unless in SYN_SENT
+// The same with this timestamp.
+void tcp_send_syn_at(struct net *net, struct tcp_conn *c, u32 ts);
 void tcp_retransmit_first(struct net *net, struct tcp_conn *c);
 // Bytes (a FIN counts) of [begin, end) sent again; 0: none could be.
 u32 tcp_send_again(struct net *net, struct tcp_conn *c, u32 begin, u32 end);

@@ -9,8 +9,8 @@
 // I3  Answers to what is not acceptable are limited: per connection for challenges, per core for
 //     RST.
 #include "net/tcp_flight.h"
+#include "net/tcp_half.h"
 
-#define CHALLENGE_MS 500u  // RFC 5961 7, counted per connection: a shared count is a side channel
 #define RST_RATE 200u
 #define PAWS_IDLE_S (24u * 24 * 3600)  // RFC 7323 5.5
 #define RTO_MIN_MS 200u
@@ -108,7 +108,7 @@ static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment
 // An acknowledgement that tells a peer (or a forger) where the window is.
 static void challenge(struct net *net, struct tcp_conn *c) {
   u32 now = tcp_clock(net);
-  if (c->challenge_ms == 0 || now - c->challenge_ms >= CHALLENGE_MS) {
+  if (c->challenge_ms == 0 || now - c->challenge_ms >= TCP_CHALLENGE_MS) {
     c->challenge_ms = now;
     c->ack_now = true;
     tcp_touch(net, c);
@@ -274,7 +274,7 @@ static void reset(struct net *net, struct nic *nic, const struct tcp_flow *flow,
   tcp_send_bare(net, &b);
 }
 
-static const struct listener *find_listener(const struct net *net, u16 port) {
+const struct listener *tcp_listener_at(const struct net *net, u16 port) {
   for (u32 i = 0; i < net->listener_count; i++) {
     if (net->listener[i].port == port) {
       return &net->listener[i];
@@ -283,30 +283,9 @@ static const struct listener *find_listener(const struct net *net, u16 port) {
   return NULL;
 }
 
-static void on_syn(struct net *net, struct nic *nic, const struct tcp_flow *flow,
-                   const struct segment *s, u32 isn_floor) {
-  struct tcp_conn *c = net->syn_count >= net->syn_max ? NULL : tcp_new(net, flow);
-  if (c == NULL) {
-    net_drop(net, DROP_TCP_POOL);  // silence: the peer's own retry is the queue (DESIGN 5)
-    net->stats.tcp_refused++;
-    return;
-  }
-  if (isn_floor != 0 && seq_lt(c->snd_una, isn_floor)) {  // RFC 6191: beyond the old connection's
-    c->snd_una = c->snd_nxt = c->snd_end = c->snd_max = c->recover = isn_floor;
-  }
-  c->nic = (u8)nic->index;
-  tcp_take_syn_options(net, c, s);
-  c->rcv_adv = c->rcv_nxt;
-  net->syn_count++;
-  tcp_send_syn(net, c);
-  c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
-  tcp_rearm(net, c);
-}
-
 // The ACK of our SYN-ACK: the connection is established and has an owner, or is reset.
 static bool on_established(struct net *net, struct tcp_conn *c, const struct segment *s) {
-  const struct listener *l = find_listener(net, c->local_port);
-  net->syn_count--;
+  const struct listener *l = tcp_listener_at(net, c->local_port);
   c->state = TCP_ESTABLISHED;
   c->snd_wnd = s->window << c->snd_shift;
   c->snd_wnd_max = c->snd_wnd;
@@ -330,8 +309,8 @@ static bool on_established(struct net *net, struct tcp_conn *c, const struct seg
   return c->state != TCP_CLOSED;
 }
 
-void tcp_reset_for(struct net *net, const struct tcp_conn *c, const struct segment *s) {
-  struct bare b = {.flow = tcp_flow_of(c), .seq = s->ack, .flags = TCPF_RST, .nic = c->nic};
+void tcp_reset_for(struct net *net, const struct tcp_flow *flow, u8 nic, const struct segment *s) {
+  struct bare b = {.flow = *flow, .seq = s->ack, .flags = TCPF_RST, .nic = nic};
   net_drop(net, DROP_TCP_STATE);
   if (bucket_take(&net->rst_bucket, net->core->now_ns, RST_RATE)) {
     tcp_send_bare(net, &b);
@@ -356,7 +335,8 @@ static void on_segment(struct net *net, struct tcp_conn *c, const struct segment
     return;
   }
   if (c->state == TCP_SYN_RCVD && s->ack != c->snd_una) {
-    tcp_reset_for(net, c, s);  // RFC 9293 3.10.7.4 fifth: not our SYN-ACK
+    struct tcp_flow flow = tcp_flow_of(c);
+    tcp_reset_for(net, &flow, c->nic, s);  // RFC 9293 3.10.7.4 fifth: not our SYN-ACK
     plat_rx_release(core, chain);
     return;
   }
@@ -421,6 +401,30 @@ static bool checksum_good(const struct ip_in *ip, const struct rxbuf *frame) {
   return csum_fold(&c) == 0xffff;
 }
 
+// A segment of a flow that has no connection. True: it has one now, in *out.
+static bool without_conn(struct net *net, struct nic *nic, const struct tcp_flow *flow,
+                         const struct segment *s, struct tcp_conn **out) {
+  enum half_result half = tcp_half_input(net, nic, flow, s, out);
+  if (half != HALF_UNKNOWN) {
+    return half == HALF_OPEN;
+  }
+  struct time_wait *w = tcp_wait_lookup(net, flow);
+  u32 isn_floor = 0;
+  if (w != NULL && on_time_wait(net, w, s, &isn_floor)) {
+    return false;
+  }
+  const struct listener *l = tcp_listener_at(net, s->target_port);
+  if (l == NULL || (s->flags & (TCPF_SYN | TCPF_ACK | TCPF_RST | TCPF_FIN)) != TCPF_SYN) {
+    net_drop(net, l != NULL ? DROP_TCP_STATE : DROP_NO_LISTENER);
+    reset(net, nic, flow, s);
+  } else if (l->ops->room != NULL && !l->ops->room(l->user)) {
+    net->stats.tcp_refused++;  // silence: the peer's own retry is the queue (DESIGN 5)
+  } else {
+    tcp_half_syn(net, nic, flow, s, isn_floor);
+  }
+  return false;
+}
+
 void tcp_input(struct nic *nic, const struct ip_in *ip, struct rxbuf *frame) {
   struct net *net = nic->net;
   u32 off = ip->off;
@@ -448,16 +452,11 @@ void tcp_input(struct nic *nic, const struct ip_in *ip, struct rxbuf *frame) {
     on_segment(net, c, &s, frame);
     return;
   }
-  struct time_wait *w = tcp_wait_lookup(net, &flow);
-  u32 isn_floor = 0;
-  if (w == NULL || !on_time_wait(net, w, &s, &isn_floor)) {
-    bool open = find_listener(net, s.target_port) != NULL;
-    if (open && (s.flags & (TCPF_SYN | TCPF_ACK | TCPF_RST | TCPF_FIN)) == TCPF_SYN) {
-      on_syn(net, nic, &flow, &s, isn_floor);
-    } else {
-      net_drop(net, open ? DROP_TCP_STATE : DROP_NO_LISTENER);
-      reset(net, nic, &flow, &s);
-    }
+  if (without_conn(net, nic, &flow, &s, &c)) {
+    frame->data += off + s.header_len;
+    frame->len -= off + s.header_len;
+    on_segment(net, c, &s, frame);
+    return;
   }
   plat_rx_release(net->core->id, frame);
 }

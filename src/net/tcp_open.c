@@ -95,7 +95,8 @@ void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *
   ASSERT(c->state == TCP_SYN_SENT);
   if (has_ack && s->ack != c->snd_una) {
     if ((s->flags & TCPF_RST) == 0) {
-      tcp_reset_for(net, c, s);
+      struct tcp_flow flow = tcp_flow_of(c);
+      tcp_reset_for(net, &flow, c->nic, s);
     }
     return;
   }
@@ -116,6 +117,5 @@ void tcp_in_syn_sent(struct net *net, struct tcp_conn *c, const struct segment *
     return;
   }
   c->state = TCP_SYN_RCVD;  // both ends opened at once
-  net->syn_count++;
   tcp_send_syn(net, c);
 }

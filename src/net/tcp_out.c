@@ -308,6 +308,10 @@ static void send_ack(struct net *net, struct tcp_conn *c) {
 }
 
 void tcp_send_syn(struct net *net, struct tcp_conn *c) {
+  tcp_send_syn_at(net, c, tcp_clock(net));
+}
+
+void tcp_send_syn_at(struct net *net, struct tcp_conn *c, u32 ts) {
   u8 flags = c->state == TCP_SYN_SENT ? TCPF_SYN : TCPF_SYN | TCPF_ACK;
   struct nic *nic = &net->nic[c->nic];
   struct frame f;
@@ -325,7 +329,7 @@ void tcp_send_syn(struct net *net, struct tcp_conn *c) {
   }
   if (c->ts_ok) {
     write_bytes(&w, BYTES_LIT("\x01\x01\x08\x0a"));
-    write_be32(&w, tcp_clock(net));
+    write_be32(&w, ts);
     write_be32(&w, c->ts_recent);
   }
   if (c->rcv_shift > 0) {

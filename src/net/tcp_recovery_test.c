@@ -73,8 +73,11 @@ static void on_ended(void *user, struct tcp_conn *c, enum tcp_end why) {
   (void)user, (void)c, (void)why;
   app.conn = NULL;
 }
-static const struct tcp_listener_ops ops = {
-    .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
+static const struct tcp_listener_ops ops = {.eager = true,
+                                            .accept = on_accept,
+                                            .readable = on_readable,
+                                            .writable = on_writable,
+                                            .ended = on_ended};
 
 static bool app_stage(struct core *core, void *ctx) {
   (void)core, (void)ctx;

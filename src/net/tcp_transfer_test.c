@@ -74,8 +74,11 @@ static void on_ended(void *user, struct tcp_conn *conn, enum tcp_end why) {
     app.conn = NULL;
   }
 }
-static const struct tcp_listener_ops ops = {
-    .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
+static const struct tcp_listener_ops ops = {.eager = true,
+                                            .accept = on_accept,
+                                            .readable = on_readable,
+                                            .writable = on_writable,
+                                            .ended = on_ended};
 
 static void app_write(void) {
   while (app.sent < app.want_send) {

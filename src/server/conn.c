@@ -62,7 +62,13 @@ void conn_want_input(struct conn *c) {
   }
   if (c->state != CONN_HANDSHAKE) {  // a PROXY header is cheap
     list_push(&c->server->input, &c->work);
-  } else if (c->heavy != NULL) {  // before those who wait for an arena: this one will free its own
+    return;
+  }
+  c->last_in_ns = c->server->core->now_ns;  // no keep-alive yet: how long it waits for us
+  if (c->heavy == NULL && conn_handshake_ready(c)) {
+    tcp_begin(c->tcp);
+  }
+  if (c->heavy != NULL) {  // before those who wait for an arena: this one will free its own
     list_push_front(&c->server->handshakes, &c->work);
   } else {
     list_push(&c->server->handshakes, &c->work);

@@ -220,6 +220,7 @@ enum packet_use conn_connect(struct conn *c, const struct mqtt_header *h, struct
     conn_end(c, MQTT_PROTOCOL_ERROR);
     return PACKET_USED;
   }
+  tcp_through(c->tcp);
   enum mqtt_reason bad = mqtt_decode_connect(packet, &m);
   bad = bad == MQTT_SUCCESS ? admit(c, h, &m) : bad;
   if (bad != MQTT_SUCCESS && m.version != MQTT_V5 && bad != MQTT_UNSUPPORTED_VERSION &&

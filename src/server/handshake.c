@@ -186,8 +186,15 @@ bool conn_handshake(struct conn *c) {
     }
     return true;
   }
+  if (c->heavy == NULL && c->fin && !bridge_is(c)) {  // it cannot answer any more: no work for it
+    conn_end(c, MQTT_SUCCESS);
+    return true;
+  }
   if (c->heavy == NULL && (s->heavies.free_count == 0 || s->names.free_count == 0)) {
     return false;
+  }
+  if (c->heavy == NULL) {
+    tcp_waited(c->tcp, s->core->now_ns - c->last_in_ns);
   }
   fiber_start(&s->fiber, s->fiber_stack, on_fiber, c);
   enum fiber_state end = fiber_resume(&s->fiber);

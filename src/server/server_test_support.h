@@ -108,6 +108,19 @@ void tcp_close(struct tcp_conn *c) {
   ASSERT(!c->closed);
   c->closed = true;
 }
+// Admission: what the server tells of the connection that it told last.
+static enum { ADMIT_NOTHING, ADMIT_BEGUN, ADMIT_THROUGH } test_admission;
+void tcp_begin(struct tcp_conn *conn) {
+  (void)conn;
+  test_admission = ADMIT_BEGUN;
+}
+void tcp_waited(struct tcp_conn *conn, u64 delay_ns) {
+  (void)conn, (void)delay_ns;
+}
+void tcp_through(struct tcp_conn *conn) {
+  (void)conn;
+  test_admission = ADMIT_THROUGH;
+}
 void tcp_keepalive(struct tcp_conn *c, bool on) {
   (void)c, (void)on;
 }

@@ -2,14 +2,17 @@
 CLIENT_FLAGS := -O2 -g -Wall -Wextra -Werror -Itests/client
 $(B)/bench/mqtt%: tests/client/mqtt%.c tests/client/mclient.c tests/client/mclient.h
 	@mkdir -p $(@D)
-	$(GCC) $(CLIENT_FLAGS) $(filter %.c,$^) -o $@ -lssl -lcrypto
+	$(GCC) $(CLIENT_FLAGS) $(filter %.c,$^) -o $@ -lssl -lcrypto -lm
 bench-tools: $(B)/bench/mqttload $(B)/bench/mqttmix ## load generator and mixed-load checker
 bench: $(B)/bench/mqttload $(B)/bench/stack $(B)/bench/idle_memory $(B)/hosted/urmqtt ## side by side with mosquitto
 	tests/bench/bench.py $(BENCH_ARGS)
 scale: bench-scale
 bench-scale: $(B)/hosted/urmqtt $(B)/bench/mqttscale $(B)/bench/mqttprobe ## 10 000 clients, 1 M subscriptions, 100 000 retained: cost, effect on others, memory
 	/usr/bin/python3 tests/bench/scale.py $(BENCH_ARGS)
-.PHONY: bench bench-tools bench-scale
+overload: bench-overload
+bench-overload: $(B)/hosted/urmqtt $(B)/bench/mqttstorm $(B)/bench/mqttprobe ## more clients than can be served: rate, effect on others
+	/usr/bin/python3 tests/bench/overload.py $(BENCH_ARGS)
+.PHONY: bench bench-tools bench-scale bench-overload overload
 # What a delivery costs in the broker alone: the hosted release's objects, packets in memory, no network.
 bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
                   $(wildcard src/base/*.c src/mqtt/*.c src/broker/*.c)) \

@@ -129,8 +129,11 @@ static void run(u32 frames) {
 }
 
 int main(void) {
-  static const struct tcp_listener_ops ops = {
-      .accept = on_accept, .readable = on_readable, .writable = on_writable, .ended = on_ended};
+  static const struct tcp_listener_ops ops = {.eager = true,
+                                              .accept = on_accept,
+                                              .readable = on_readable,
+                                              .writable = on_writable,
+                                              .ended = on_ended};
   const struct net_limits limits = {.tcp_conns = 4 * CONNS + 16,
                                     .tcp_time_wait = 16,
                                     .tcp_flights = CONNS,

@@ -261,6 +261,9 @@ static void on_connected(struct mclient *c) {
   getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len);
   if (err) {
     mc_fail(c, strerror(err));
+  } else if (c->mute) {
+    watch(c, false);
+    c->stage = MC_READY;
   } else if (mc.tls) {
     c->ssl = SSL_new(mc.tls);
     SSL_set_fd(c->ssl, c->fd);

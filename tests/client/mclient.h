@@ -22,6 +22,7 @@ struct mclient {
   uint8_t *out;
   size_t out_pos, out_len, out_cap;
   bool want_write;
+  bool mute;  // says nothing, not even TLS; set after mc_open
   uint16_t pid;
 };
 

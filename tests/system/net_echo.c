@@ -42,8 +42,11 @@ static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
   o->fin = true;
   o->used = why == TCP_END_FIN;
 }
-static const struct tcp_listener_ops ops = {
-    .accept = on_accept, .readable = on_event, .writable = on_event, .ended = on_ended};
+static const struct tcp_listener_ops ops = {.eager = true,
+                                            .accept = on_accept,
+                                            .readable = on_event,
+                                            .writable = on_event,
+                                            .ended = on_ended};
 
 static u32 pattern(u8 *out, u32 at, u32 len) {
   for (u32 i = 0; i < len; i++) {
