@@ -72,6 +72,10 @@ static u32 put_piece(struct conn *c, u32 room) {
   return n;
 }
 
+static bool has_output(const struct conn *c) {
+  return bridge_is(c) ? bridge_has_output(c) : broker_has_output(c->session);
+}
+
 enum output_end conn_output(struct conn *c) {
   if (c->tcp != NULL && c->name != NULL && c->name->held != NULL) {
     if (c->server->core->turns <= c->name->held_turn) {
@@ -83,7 +87,7 @@ enum output_end conn_output(struct conn *c) {
     return OUTPUT_DRY;
   }
   u32 total = 0;
-  while (bridge_is(c) ? bridge_has_output(c) : broker_has_output(c->session)) {
+  while (has_output(c)) {
     u32 room = tcp_room(c->tcp);
     u32 least = PIECE_MIN + overhead(c);
     bool alone = tcp_unacked(c->tcp) == 0 && room > overhead(c);  // a tiny window
@@ -107,7 +111,8 @@ enum output_end conn_output(struct conn *c) {
     c->bulk = total > TXBUF_SMALL / 2;
   }
   (void)broker_pull(c->session, span_of(NULL, 0), 0);  // pulled dry: wake us again
-  return OUTPUT_DRY;
+  // What a shared group or a retained replay gave in that call comes without a wake.
+  return has_output(c) ? OUTPUT_MORE : OUTPUT_DRY;
 }
 
 static struct txbuf *control_buffer(const struct conn *c) {
