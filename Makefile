@@ -94,6 +94,8 @@ $(B)/asan/%.o: src/%.c
 $(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB) $(ARGON2_ASAN_LIB)
 	$(CLANG) -pie -fsanitize=address,undefined -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
 
+include tests/sim/sim.mk
+
 # --- gcc 12 as second opinion on everything hosted ----------------------------------------------------------------
 gcc_o := $(patsubst src/%.c,$(B)/gcc/%.o,$(core_src) $(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)))
 $(B)/gcc/plat/hosted/%.o: src/plat/hosted/%.c
