@@ -20,6 +20,8 @@ core_src  := $(foreach d,$(CORE_DIRS),$(wildcard src/$(d)/*.c)) src/main.c
 unit_src  := $(filter %_test.c,$(wildcard src/*/*.c src/*/*/*.c))
 fuzz_src  := $(filter %_fuzz.c,$(wildcard src/*/*.c src/*/*/*.c))
 core_src  := $(filter-out %_test.c %_fuzz.c %_host.c,$(core_src))
+# What every platform has in common.
+plat_src  := $(filter-out %_test.c %_fuzz.c,$(wildcard src/plat/*.c))
 
 WARN := -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wstrict-prototypes -Wmissing-prototypes -Wundef \
         -Wvla -Werror -fno-common
@@ -50,7 +52,7 @@ include tests/cross/cross.mk
 # --- Hosted: a Linux process (clang, release) --------------------------------------------------------------------
 HOSTED_OPT := -O2 -fPIE -fstack-protector-strong -fvisibility=hidden -march=x86-64-v2 -DURMQTT_VERSION='"$(VERSION)"'
 hosted_core_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(core_src))
-hosted_plat_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c,$(wildcard src/plat/hosted/*.c))) \
+hosted_plat_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)) $(plat_src)) \
                  $(B)/hosted/arch/x86_64/switch.o
 $(B)/hosted/plat/hosted/%.o: src/plat/hosted/%.c
 	@mkdir -p $(@D)
@@ -74,7 +76,7 @@ $(B)/hosted/urmqtt: $(hosted_core_o) $(hosted_plat_o) $(BORINGSSL_X86_LIB) $(ARG
 ASAN_OPT := -O1 -fPIE -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all \
             -DURMQTT_VERSION='"$(VERSION)"'
 asan_core_o := $(patsubst src/%.c,$(B)/asan/%.o,$(core_src))
-asan_plat_o := $(patsubst src/%.c,$(B)/asan/%.o,$(filter-out %_test.c,$(wildcard src/plat/hosted/*.c))) \
+asan_plat_o := $(patsubst src/%.c,$(B)/asan/%.o,$(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)) $(plat_src)) \
                $(B)/asan/arch/x86_64/switch.o
 $(B)/asan/plat/hosted/%.o: src/plat/hosted/%.c
 	@mkdir -p $(@D)
@@ -97,7 +99,7 @@ $(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB) $(ARGON2_A
 include tests/sim/sim.mk
 
 # --- gcc 12 as second opinion on everything hosted ----------------------------------------------------------------
-gcc_o := $(patsubst src/%.c,$(B)/gcc/%.o,$(core_src) $(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)))
+gcc_o := $(patsubst src/%.c,$(B)/gcc/%.o,$(core_src) $(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)) $(plat_src))
 $(B)/gcc/plat/hosted/%.o: src/plat/hosted/%.c
 	@mkdir -p $(@D)
 	$(GCC) $(HOST) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@

@@ -3,40 +3,13 @@
 // it is ready; it returns after a clean stop.
 #include "admin/console.h"
 #include "admin/control.h"
+#include "admin/cores.h"
 #include "admin/log.h"
 #include "admin/serve.h"
 #include "admin/sys.h"
 #include "loop/loop.h"
 
-#define DRAIN_NS 2000000000ull  // after the last DISCONNECT: time for its FIN to be acknowledged
-
-static struct core core;
-static u64 drained_ns;
-
-static void random_for_tls(struct span out) {
-  (void)plat_random(out);
-}
-
-// Parts in the order of a turn: receive, broker's slices, input, output, send (net_flush).
-static bool start(struct carve *carve, const struct limits *l) {
-  struct span timers = carve_take(carve, l->timers * sizeof(struct timer), 64);
-  struct span heap = carve_take(carve, l->tls_heap_len, 64);
-  if (timers.ptr == NULL || heap.ptr == NULL) {
-    return false;
-  }
-  tls_init(heap, random_for_tls);
-  core_init(&core, 0, (struct timer *)(void *)timers.ptr, l->timers);
-  if (net_init(&core, carve, &l->net) != ERR_OK ||
-      broker_init(&core, carve, &l->broker) != ERR_OK) {
-    return false;
-  }
-  loop_stage(&core, "broker", broker_stage, core.broker);
-  if (server_init(&core, carve, &l->server) != ERR_OK) {
-    return false;
-  }
-  loop_stage(&core, "net flush", net_flush, core.net);
-  return true;
-}
+static u32 argon_lease;  // between the cores (server_limits)
 
 static void warn_of_platform(void) {
   u8 probe[8];
@@ -49,28 +22,9 @@ static void warn_of_platform(void) {
   say("live mode: sessions and retained messages live in RAM, and so do its promises");
 }
 
-// Once the platform asks for the end: connections are told, then the loop stops.
-static bool run_stop(struct core *c, void *unused) {
-  (void)unused;
-  if (!plat_stop_requested() && !console_stop_requested()) {
-    return false;
-  }
-  if (!server_drain(c->server)) {
-    return true;
-  }
-  if (drained_ns == 0) {
-    say("stopping: every client has been told");
-    drained_ns = c->now_ns;
-  }
-  if (net_stats(c->net)->tcp_open == 0 || c->now_ns - drained_ns > DRAIN_NS) {
-    c->stop = true;
-  }
-  return false;
-}
-
-static void print_end(void) {
-  const struct server_stats *s = server_stats(core.server);
-  const struct broker_stats *b = broker_stats(core.broker);
+static void print_end(const struct core *core) {
+  const struct server_stats *s = server_stats(core->server);
+  const struct broker_stats *b = broker_stats(core->broker);
   say("stopped: %llu connections, %llu publishes in, %llu out, %llu dropped, %llu protocol errors",
       (unsigned long long)s->accepted, (unsigned long long)b->publish_received,
       (unsigned long long)b->publish_sent, (unsigned long long)b->publish_dropped,
@@ -91,45 +45,52 @@ void urmqtt_main(void) {
   carve_init(&carve);
   const struct config *config = serve_config(&carve);
   bool enough = serve_security_init(&carve, config);
-  limits_from_memory(carve_left(&carve), &limits);
+  limits_from_memory(carve_left(&carve), serve_cores(config, carve_left(&carve)), &limits);
   serve_limits(config, &limits);
   if (enough) {
     limits.server.argon_arena = serve_security_arena();
+    limits.server.argon_lease = limits.cores > 1 ? &argon_lease : NULL;
   }
-  if (!enough || !start(&carve, &limits)) {
+  if (!enough || !cores_init(&carve, &limits)) {
     plat_crash("E010", "This machine has too little memory for urMQTT: give it 64 MiB or more.");
   }
-  if (config != NULL && !serve_security(&core, config)) {
+  struct core *core = cores_at(0);
+  if (config != NULL && !serve_security(core, config)) {
     say("configuration: nothing of it is used. urMQTT answers ping and nothing else.");
     config = NULL;
   }
   if (check) {
-    bool good = config != NULL && serve_listeners(&core, config, false) &&
-                serve_bridges(&core, &carve, config, false);
+    bool good = config != NULL && serve_listeners(core, config, false) &&
+                serve_bridges(core, &carve, config, false);
     say(good ? "check: the configuration is good" : "check: the configuration is not good");
     plat_end(good ? END_POWER_OFF : END_STOP);
   }
   limits_print(&limits);
   say("TLS: %s", tls_describe_cpu());
   warn_of_platform();
-  serve_addresses(&core, config);
-  if (config != NULL && !serve_listeners(&core, config, true)) {
+  serve_addresses(core, config);
+  if (config != NULL && !serve_listeners(core, config, true)) {
     say("warning: some listeners are missing, see above");
   }
-  if (config != NULL && !serve_bridges(&core, &carve, config, true)) {
+  if (config != NULL && !serve_bridges(core, &carve, config, true)) {
     say("warning: some bridges are missing, see above");
   }
-  if (!sys_start(&core, config != NULL ? config->sys_interval_s : 0) || !console_start(&core)) {
+  if (!sys_start(core, config != NULL ? config->sys_interval_s : 0) || !console_start(core)) {
     say("warning: no timer is left: no $SYS, no console");
   }
   if (config != NULL) {
-    log_configure(config, &core);
-    control_configure(&core, config);
+    log_configure(config, core);
+    control_configure(core, config);
   }
-  loop_stage(&core, "console over MQTT", control_stage, NULL);
-  loop_stage(&core, "log", log_stage, NULL);
-  loop_stage(&core, "network watch", serve_watch, NULL);
-  loop_stage(&core, "stop", run_stop, NULL);
-  loop_run(&core);
-  print_end();
+  loop_stage(core, "console over MQTT", control_stage, NULL);
+  loop_stage(core, "log", log_stage, NULL);
+  loop_stage(core, "network watch", serve_watch, NULL);
+  loop_stage(core, "stop", cores_stop_stage, NULL);
+  if (config != NULL && !cores_serve(config)) {
+    say("warning: some listeners are missing on some cores, see above");
+  }
+  cores_loop();
+  for (u32 i = 0; i < cores_count(); i++) {
+    print_end(cores_at(i));
+  }
 }

@@ -3,7 +3,7 @@
 test_bins := $(patsubst src/%.c,$(B)/test/%,$(unit_src))
 fuzz_bins := $(patsubst src/%.c,$(B)/fuzz/%,$(fuzz_src))
 FUZZ_OPT := -O1 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all $(FUZZ_COV) -DURMQTT_VERSION='"$(VERSION)"'
-core_lib_src := $(filter-out src/main.c,$(core_src))
+core_lib_src := $(filter-out src/main.c,$(core_src)) $(plat_src)
 
 $(B)/asan/libcore.a: $(patsubst src/%.c,$(B)/asan/%.o,$(core_lib_src)) $(B)/asan/arch/x86_64/switch.o
 	@rm -f $@
@@ -50,8 +50,8 @@ fuzz-coverage: fuzz-build ## which lines of each source the fuzz targets' corpor
 
 # --- ThreadSanitizer: what runs on several threads.
 TSAN_OPT := -O1 -fPIE -fsanitize=thread -DURMQTT_VERSION='"$(VERSION)"'
-tsan_src := $(filter base/% loop/% mqtt/% broker/%,$(patsubst src/%,%,$(core_lib_src)))
-tsan_tests := loop/mailbox_test
+tsan_src := $(filter base/% loop/% mqtt/% broker/% plat/%,$(patsubst src/%,%,$(core_lib_src)))
+tsan_tests := loop/mailbox_test plat/steer_test
 $(B)/tsan/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(TSAN_OPT) -c $< -o $@

@@ -64,6 +64,7 @@ WEAK u32 plat_tx_done(u32 core, u32 nic, void *tokens[], u32 max) {
 WEAK u32 plat_core_count(void) {
   return 1;
 }
+WEAK void plat_cores_start(void) {}
 WEAK void plat_idle(u32 core, u64 deadline_ns) {
   (void)core;
   unit_now_ns = deadline_ns == U64_MAX ? unit_now_ns + 1000000 : MAX(unit_now_ns, deadline_ns);

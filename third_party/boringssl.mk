@@ -19,7 +19,7 @@ CPU   := $(if $(filter aarch64,$(TARGET)),aarch64,x86_64)
 list = $(shell awk '/^set\($(1)$$/ { on = 1; next } /^\)/ { on = 0 } on { sub(/.*[{]BORINGSSL_ROOT[}]/, ""); print }' \
   $(SRC)/android-sources.cmake)
 sources := $(call list,crypto_sources) $(call list,crypto_sources_linux_$(CPU)) $(call list,ssl_sources)
-sources := $(filter-out linux-$(CPU)/crypto/test/%,$(sources))
+sources := $(filter-out linux-$(CPU)/crypto/test/% src/crypto/thread_none.c,$(sources))
 $(if $(sources),,$(error no source list in $(SRC)/android-sources.cmake))
 
 # __TRUSTY__ is the tree's switch for: no threads, no sockets and files, CRYPTO_sysrand supplied by us.
@@ -54,7 +54,7 @@ C_FLAGS   := $(COMMON) -std=c11 $(FREESTANDING) $(HEADERS)
 CXX_FLAGS := $(COMMON) -std=c++14 -fno-exceptions -fno-rtti -fno-threadsafe-statics -fno-builtin $(CXX_HEADERS) \
              $(HEADERS)
 
-objects := $(patsubst %,$(OUT)/obj/%.o,$(sources)) $(OUT)/obj/secrets.o
+objects := $(patsubst %,$(OUT)/obj/%.o,$(sources)) $(OUT)/obj/secrets.o $(OUT)/obj/cores.o
 
 $(OUT)/libboringssl.a: $(objects)
 	@rm -f $@
@@ -76,6 +76,10 @@ $(OUT)/obj/$(x25519).o: $(SRC)/$(x25519) third_party/boringssl.mk
 	  -mstack-protector-guard=global -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables \
 	  -fvisibility=hidden -w -c $< -o $@
 endif
+# Locks, once-flags and thread-locals for several cores.
+$(OUT)/obj/cores.o: third_party/boringssl_cores.c third_party/boringssl.mk
+	@mkdir -p $(@D)
+	@$(CLANG) $(C_FLAGS) -I$(SRC)/src/crypto -c $< -o $@
 # The one call whose signature only C++ can spell.
 $(OUT)/obj/secrets.o: third_party/secrets.cc third_party/boringssl.mk
 	@mkdir -p $(@D)

@@ -41,7 +41,7 @@ $(ARGON2_STAMP): third_party/fetch
 	@touch $@
 
 # + hands the job server on, so that -j counts for the objects too.
-$(B)/third_party/%/libboringssl.a: $(BORINGSSL_STAMP) third_party/boringssl.mk third_party/secrets.cc
+$(B)/third_party/%/libboringssl.a: $(BORINGSSL_STAMP) third_party/boringssl.mk third_party/secrets.cc third_party/boringssl_cores.c
 	+@$(MAKE) --no-print-directory -f third_party/boringssl.mk B=$(B) TARGET=$* CLANG=$(CLANG) AR=$(AR)
 
 third-party: $(BORINGSSL_X86_LIB) $(BORINGSSL_ASAN_LIB) $(SQLITE_X86_LIB) $(SQLITE_ASAN_LIB) $(ARGON2_X86_LIB) $(ARGON2_ASAN_LIB) ## fetch, check and build BoringSSL, SQLite and argon2

@@ -8,6 +8,10 @@
 
 // Types wanted, and whether lines go to topics at all.
 void log_configure(const struct config *c, struct core *core);
+// The core that runs this is no core 0: from now on its lines go to core 0 by mail.
+void log_from(struct core *core);
+// On core 0: a line of another core's, as MAIL_ADMIN brought it.
+void log_mail(struct core *core, u32 from, struct span body);
 // One line without its end; type of enum config_log. May be called from anywhere.
 void log_line(u32 type, struct bytes text);
 // The last lines of the console, whatever their type, by number from 0 on.

@@ -18,9 +18,10 @@ struct security {
   u32 dynsec_active;
   u64 dynsec_file;  // hash of the file that was taken over; 0 = none
   struct span half[2];
-  struct span arena;   // for argon2id; empty = none
-  u64 arena_room_len;  // what the machine had when it was wanted
-  u32 active;          // the half in force
+  struct span arena;            // for argon2id; empty = none
+  u64 arena_room_len;           // what the machine had when it was wanted
+  u32 active;                   // the half in force
+  struct security_rules rules;  // in it
 };
 
 // --- in force
@@ -146,6 +147,21 @@ static enum err check_arena(const struct security *s, const struct core *core,
   return ERR_NO_MEMORY;
 }
 
+void security_also(const struct security *s, struct core *core, const struct config *c) {
+  for (u32 i = 0; i < BROKER_ACCESS_SETS; i++) {
+    bool there = i < security_sets(c);
+    struct access_rules rules = {.ctx = there ? s->rules.acl[i] : NULL, .allows = acl_allows};
+    struct login_source source = {.ctx = there ? s->rules.passwords[i] : NULL,
+                                  .find = find_password};
+    if (source.ctx != NULL && password_stats(source.ctx).scram > 0) {
+      source.find_scram = find_scram;
+    }
+    broker_set_access(core->broker, i, rules.ctx != NULL ? &rules : NULL,
+                      there && security_of(c, i)->acl_subscribe_check);
+    server_set_logins(core->server, i, source.ctx != NULL ? &source : NULL);
+  }
+}
+
 enum err security_load(struct security *s, struct core *core, const struct config *c,
                        struct config_report *report) {
   struct security_rules out;
@@ -165,17 +181,8 @@ enum err security_load(struct security *s, struct core *core, const struct confi
   if (c->dynsec) {
     TRY(load_dynsec(s, core, c, report));
   }
-  for (u32 i = 0; i < BROKER_ACCESS_SETS; i++) {
-    bool there = i < security_sets(c);
-    struct access_rules rules = {.ctx = there ? out.acl[i] : NULL, .allows = acl_allows};
-    struct login_source source = {.ctx = there ? out.passwords[i] : NULL, .find = find_password};
-    if (source.ctx != NULL && password_stats(source.ctx).scram > 0) {
-      source.find_scram = find_scram;
-    }
-    broker_set_access(core->broker, i, rules.ctx != NULL ? &rules : NULL,
-                      there && security_of(c, i)->acl_subscribe_check);
-    server_set_logins(core->server, i, source.ctx != NULL ? &source : NULL);
-  }
+  s->rules = out;
+  security_also(s, core, c);
   if (c->dynsec) {
     struct dynsec *d = s->dynsec[s->dynsec_active];
     struct access_rules rules = {.ctx = d, .allows = dynsec_allows};

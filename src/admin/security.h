@@ -46,5 +46,7 @@ struct span security_arena(const struct security *s);
 // half): the report says why, and what was in force stays.
 enum err security_load(struct security *s, struct core *core, const struct config *c,
                        struct config_report *report);
+// What is in force, put in force on another core too. Not with dynamic security.
+void security_also(const struct security *s, struct core *core, const struct config *c);
 // The set of a listener.
 u8 security_set(const struct config *c, u32 listener);

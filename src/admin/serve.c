@@ -184,7 +184,7 @@ static void configured_limits(const struct config *c, struct limits *l) {
   l->server.packet_size_max = b->packet_size_max;
   for (u32 i = 0; i < c->listener_count; i++) {
     if (c->listener[i].websockets || c->listener[i].proxy != 0) {
-      l->server.fronts = MIN(l->server.connections, (u32)(l->memory_len / 64 / FRONT_BYTES));
+      l->server.fronts = MIN(l->server.connections, (u32)(l->core_len / 64 / FRONT_BYTES));
     }
   }
   l->server.accepted_max = c->global_max_connections;
@@ -244,7 +244,7 @@ static const u8 *ticket_key(void) {
   return key;
 }
 
-struct tls_context *serve_context(const struct config_listener *l) {
+static struct tls_context *make_context(const struct config_listener *l) {
   struct plat_wall wall = plat_wall();
   struct tls_time now = {.unix_s = wall.unix_ns / SEC_NS,
                          .lower_unix_s = wall.lower_unix_ns / SEC_NS,
@@ -268,8 +268,28 @@ struct tls_context *serve_context(const struct config_listener *l) {
     print_problem(&shown);
     return NULL;
   }
-  print_context(l, context);
   return context;
+}
+
+struct tls_context *serve_context(const struct config_listener *l) {
+  struct tls_context *context = make_context(l);
+  if (context != NULL) {
+    print_context(l, context);
+  }
+  return context;
+}
+
+u32 serve_cores(const struct config *c, u64 memory_len) {
+  u32 have = plat_core_count();
+  if (have > 1 && c != NULL && c->dynsec) {
+    say("cores: 1 of %u: dynamic security is not shared between cores yet", have);
+    return 1;
+  }
+  u32 cores = limits_cores(memory_len, have);
+  if (cores < have) {
+    say("cores: %u of %u: each wants 32 MiB of memory", cores, have);
+  }
+  return cores;
 }
 
 static struct security *security;
@@ -291,6 +311,10 @@ bool serve_security(struct core *core, const struct config *c) {
     print_problem(&report.problem[i]);
   }
   return e == ERR_OK;
+}
+
+void serve_security_also(struct core *core, const struct config *c) {
+  security_also(security, core, c);
 }
 
 static enum certificate_name name_of(const struct config_listener *l) {
@@ -337,7 +361,9 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
     if (!l->served) {
       continue;
     }
-    config.tls = serve_has_tls(l) ? serve_context(l) : NULL;
+    if (serve_has_tls(l)) {
+      config.tls = core->id == 0 ? serve_context(l) : make_context(l);
+    }
     if (serve_has_tls(l) && config.tls == NULL) {
       good = false;
       continue;
@@ -347,7 +373,7 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
       if (e != ERR_OK) {
         say("listener %u: error: %s", l->port, err_name(e));
         good = false;
-      } else {
+      } else if (core->id == 0) {
         say("ready: %s on 0.0.0.0:%u%s", scheme(l), l->port,
             l->require_certificate ? " (client certificate required)" : "");
       }

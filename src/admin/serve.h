@@ -41,6 +41,8 @@ void serve_candidate_take(void);  // it is the one in use from now on
 // The configured ceilings, put into the limits; NULL: none. The first call's are what counts
 // where a later configuration says nothing.
 void serve_limits(const struct config *c, struct limits *l);
+// The cores that this configuration is served on, of those that the platform has.
+u32 serve_cores(const struct config *c, u64 memory_len);
 // Memory for rules and passwords (security_init); false: there is none.
 bool serve_security_init(struct carve *carve, const struct config *c);
 // The arena for argon2id (security_arena); after serve_security_init.
@@ -48,6 +50,8 @@ struct span serve_security_arena(void);
 // Puts rules and passwords in force; every complaint is printed. False: it has errors, and what was
 // in force stays.
 bool serve_security(struct core *core, const struct config *c);
+// The rules and passwords in force, also for another core.
+void serve_security_also(struct core *core, const struct config *c);
 // Makes the TLS contexts and checks them; `listen` false: only that (--check). False: said on the
 // console.
 bool serve_listeners(struct core *core, const struct config *c, bool listen);

@@ -3,7 +3,7 @@
 
 #include <argon2.h>
 
-static struct {
+static CORE_LOCAL struct {
   struct span arena;
   argon_pause_fn *pause;
   void *user;

@@ -40,6 +40,7 @@ typedef __UINTPTR_TYPE__ uptr;
 #define NO_STACK_PROTECTOR __attribute__((no_stack_protector))
 #define NO_CFI __attribute__((no_sanitize("kcfi")))  // calls code that is not ours
 #define UNUSED __attribute__((unused))
+#define CORE_LOCAL __thread  // one a core; zero at first
 #define NODISCARD __attribute__((warn_unused_result))
 #define FALLTHROUGH __attribute__((fallthrough))
 #define LIKELY(x) __builtin_expect(!!(x), 1)

@@ -43,6 +43,28 @@ static inline u32 shared_exchange_u32(u32 *p, u32 v) {
 static inline u64 shared_add_u64(u64 *p, u64 v) {
   return __atomic_add_fetch(p, v, __ATOMIC_SEQ_CST);
 }
+// Stacks that are taken whole: a new head is put in place of the one it links to (release), and all
+// is taken by storing NULL (acquire).
+static inline void *shared_relaxed_ptr(void *const *p) {
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
+static inline void *shared_ordered_load_ptr(void *const *p) {
+  return __atomic_load_n(p, __ATOMIC_SEQ_CST);
+}
+static inline bool shared_replace_ptr(void **p, void *was, void *v) {
+  return __atomic_compare_exchange_n(p, &was, v, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED);
+}
+static inline void *shared_exchange_ptr(void **p, void *v) {
+  return __atomic_exchange_n(p, v, __ATOMIC_SEQ_CST);
+}
+// A lock, for what is no part of the data path: it spins, and who holds it does not wait.
+static inline void shared_lock(u32 *lock) {
+  while (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE) != 0) {
+  }
+}
+static inline void shared_unlock(u32 *lock) {
+  __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
+}
 // What stands before it is seen by every core before what stands behind it happens.
 static inline void shared_fence(void) {
   __atomic_thread_fence(__ATOMIC_SEQ_CST);

@@ -33,7 +33,7 @@ K_BOOT_aarch64 := -mstrict-align
 K_LINK := -pie --no-dynamic-linker -z text -z norelro -z noexecstack --pack-dyn-relocs=relr --gc-sections --build-id=none
 
 k_core_src := $(filter-out %_test.c %_fuzz.c %_host.c,$(foreach d,$(CORE_DIRS),$(wildcard src/$(d)/*.c)) $(wildcard src/main.c))
-k_own_src = $(filter-out %_test.c %_fuzz.c %_bench.c,$(wildcard $(foreach f,arch/$(1) boot boot/$(1) dev plat/metal \
+k_own_src = $(filter-out %_test.c %_fuzz.c %_bench.c,$(wildcard $(foreach f,arch/$(1) boot boot/$(1) dev plat plat/metal \
   plat/metal/$(1),src/$(f)/*.c src/$(f)/*.S)))
 
 FORCE:

@@ -29,7 +29,8 @@ enum mail_class { MAIL_DATA, MAIL_CONTROL };
 // What an entry is; each kind has one owner.
 enum mail_kind {
   MAIL_NONE,          // rest of the ring's end
-  MAIL_ADMIN,         // smp's: console, reload, counters
+  MAIL_ADMIN,         // admin/cores.c: log lines, reload, counters
+  MAIL_NET,           // net/follow.c: addresses and neighbours
   MAIL_BROKER_FIRST,  // broker/cross.h has them
   MAIL_BROKER_LAST = MAIL_BROKER_FIRST + 31,
   MAIL_TEST,

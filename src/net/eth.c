@@ -73,6 +73,10 @@ static void arp_ask(struct nic *nic, struct arp_entry *e) {
   e->since_ns = nic->net->core->now_ns;
   e->due = false;
   e->tries++;
+  if (net_follows(nic->net)) {
+    follow_ask(nic, e->address);
+    return;
+  }
   arp_send(nic, 1, broadcast_mac, e->address, nobody);
 }
 
@@ -93,6 +97,9 @@ void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed) {
   e->state = ARP_KNOWN;
   e->tries = 0;
   e->since_ns = nic->net->core->now_ns;
+  if (confirmed) {
+    follow_learned(nic, address, mac);
+  }
 }
 
 bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]) {

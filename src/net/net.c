@@ -17,6 +17,10 @@ static void on_tick(struct core *core, u32 timer, void *owner) {
   struct net *net = owner;
   for (u32 i = 0; i < net->nic_count; i++) {
     struct nic *nic = &net->nic[i];
+    if (net_follows(net)) {  // core 0 tells
+      arp_tick(nic);
+      continue;
+    }
     bool was_up = nic->info.link_up;
     u16 mtu = nic->mtu;
     plat_nic_info(i, &nic->info);
@@ -59,6 +63,7 @@ enum err net_init(struct core *core, struct carve *carve, const struct net_limit
   core->on_timer[TIMER_TCP] = tcp_on_timer;
   core->on_timer[TIMER_HALF] = tcp_half_timer;
   wheel_arm(&core->wheel, net->timer, core->now_ns);
+  follow_init(net);
   loop_stage(core, "net poll", net_poll, net);
   return ERR_OK;
 }
@@ -146,6 +151,7 @@ bool net_flush(struct core *core, void *ctx) {
   bool waits = tcp_half_stage(net);
   tcp_flush_all(net);
   waits |= tcp_work_waits(net);
+  follow_flush(net);
   for (u32 i = 0; i < net->nic_count; i++) {
     arp_flush(&net->nic[i]);
     tx_flush(&net->nic[i]);

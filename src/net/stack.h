@@ -80,6 +80,13 @@ struct dhcp {
   u64 expire_ns;
 };
 
+struct net_face {  // a NIC as cores other than 0 are told of it (follow.c); no padding
+  u32 address, mask, gateway;
+  u16 mtu;
+  u8 prefix_len;
+  u8 link_up;
+};
+
 struct nic {
   struct net *net;
   u32 index;
@@ -89,7 +96,8 @@ struct nic {
   u8 prefix_len;
   struct arp_entry arp[ARP_ENTRIES];
   bool arp_due;
-  u64 defended_ns;  // our address against another user of it, last
+  struct net_face face_sent;  // core 0: last told to the others
+  u64 defended_ns;            // our address against another user of it, last
   struct dhcp dhcp;
   struct tx_frame batch[BATCH];
   u32 batch_count;
@@ -193,6 +201,15 @@ void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed);
 void arp_announce(struct nic *nic);
 void arp_tick(struct nic *nic);
 void arp_flush(struct nic *nic);
+
+// --- the other cores (follow.c): with one core nothing
+void follow_init(struct net *net);
+static inline bool net_follows(const struct net *net) {  // it is told by core 0
+  return net->core->mail != NULL && net->core->id != 0;
+}
+void follow_flush(struct net *net);
+void follow_learned(struct nic *nic, u32 address, const u8 mac[6]);
+void follow_ask(struct nic *nic, u32 address);  // of a core other than 0: to core 0
 
 // --- both families (ip.c)
 struct ip_in {  // a received packet: one protocol's header and payload in a frame

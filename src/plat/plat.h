@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The platform contract: everything urMQTT needs from the world, cut at device semantics. Three
 // implementations: plat/metal (the kernel), plat/hosted (a Linux process over TAP), plat/sim
-// (virtual time). At most 24 functions.
+// (virtual time). At most 25 functions.
 //
 // Error contract: nothing here blocks except plat_idle. A function that takes or gives a batch
 // returns how many it moved; 0 means "nothing now". Devices that fail are reported once on the
@@ -76,7 +76,11 @@ struct rxbuf {
   u16 frame_gso_size;  // 0, or this is a super-segment of that MSS
   u8 frame_csum;       // enum plat_rx_csum
   u8 nic;
-  u32 id;  // the platform's own
+  // The platform's own.
+  u8 home;    // core whose queue it is of
+  u8 holder;  // core that has it
+  u32 id;
+  struct rxbuf *after;  // next frame on its way to another core
 };
 // Takes up to `max` received frames. OWNED: each goes back by plat_rx_release, in any order, buffer
 // by buffer or whole.
@@ -107,7 +111,11 @@ struct block *plat_disk(u32 nth);
 
 // --- Cores and idling
 
+// Cores that run, or will once plat_cores_start is called: 1 to PLAT_CORE_MAX, the same for ever.
+// Frames of a TCP connection all come to one core, everything else comes to core 0 (plat/flow.h).
 u32 plat_core_count(void);
+// Once, by core 0, when all is prepared: each other core calls urmqtt_core(its number).
+void plat_cores_start(void);
 // Halts this core until a frame, a wake-up or the deadline (absolute; 0 = at once, U64_MAX = none).
 void plat_idle(u32 core, u64 deadline_ns);
 void plat_wake(u32 core);
@@ -145,3 +153,5 @@ NORETURN void plat_crash(const char *code, const char *sentence);
 
 // The program, called by each platform once it is ready (src/main.c). Returns after a clean stop.
 void urmqtt_main(void);
+// Of a core other than 0; returns when the core is done.
+void urmqtt_core(u32 core);

@@ -25,7 +25,8 @@ bool login_init(struct server *s, struct carve *carve) {
   if (memory.ptr == NULL || l->timer == WHEEL_NONE) {
     return false;
   }
-  if (s->limits.argon_arena.len > 0 && !login_argon_init(&l->argon, s->limits.argon_arena)) {
+  if (s->limits.argon_arena.len > 0 &&
+      !login_argon_init(&l->argon, s->limits.argon_arena, s->limits.argon_lease)) {
     return false;
   }
   pool_init(&l->pool, "logins", memory, sizeof(struct login), count);
@@ -107,10 +108,16 @@ static bool begin_next(struct logins *l) {
   struct login_flow *f = CONTAINER_OF(first, struct login_flow, active);
   struct link *link = list_pop(&f->waiting);
   ASSERT(link != NULL);
+  struct login *n = CONTAINER_OF(link, struct login, link);
+  if (n->hash.kind == PASSWORD_ARGON2ID && !login_argon_take(&l->argon)) {
+    list_push_front(&f->waiting, link);
+    list_push(&l->active, first);  // somebody else's may want no arena
+    l->arena_away = true;
+    return false;
+  }
   if (!list_empty(&f->waiting)) {
     list_push(&l->active, &f->active);  // behind the others
   }
-  struct login *n = CONTAINER_OF(link, struct login, link);
   l->current = n;
   n->conn->deadline_ns = n->conn->server->core->now_ns + LOGIN_HASH_NS;
   conn_arm(n->conn);
@@ -159,6 +166,7 @@ bool login_stage(struct core *core, void *ctx) {
   }
   u64 start = plat_now_ns();
   u64 used = 0;
+  l->arena_away = false;
   u64 most =
       l->spent_ns >= LOGIN_BUDGET_NS ? 0 : MIN(LOGIN_SLICE_NS, LOGIN_BUDGET_NS - l->spent_ns);
   while (used < most && (l->current != NULL || begin_next(l))) {
@@ -171,7 +179,7 @@ bool login_stage(struct core *core, void *ctx) {
   s->stats.login_ns += used;
   s->stats.login_longest_ns = MAX(s->stats.login_longest_ns, used);
   bool left = l->current != NULL || !list_empty(&l->active);
-  if (left && l->spent_ns >= LOGIN_BUDGET_NS) {
+  if (left && (l->spent_ns >= LOGIN_BUDGET_NS || l->arena_away)) {
     if (!l->timer_armed) {
       l->timer_armed = true;
       wheel_arm(&core->wheel, l->timer, l->window_ns + LOGIN_WINDOW_NS);

@@ -12,7 +12,8 @@
 //     client sees differs.
 // I5  conn->login is non-NULL exactly in CONN_LOGIN; the login holds a copy of the hash, so that a
 //     reload may drop the tables.
-// I6  argon2id is hashed in the one arena of server_limits.argon_arena. A hash that wants more is
+// I6  argon2id is hashed in the one arena of server_limits.argon_arena, by one core at a time: who
+//     finds it in use looks again a window later. A hash that wants more is
 //     refused at once; admin/security.c puts none such in force that it can see.
 #pragma once
 #include "argon/argon.h"
@@ -49,6 +50,8 @@ struct login {
 };
 struct login_argon {         // login_argon.c
   struct span arena, stack;  // empty: no such hash can be checked
+  u32 *lease;                // 0: free; shared with other cores (exchange, pairs with itself)
+  bool leased;               // by this core
   struct fiber fiber;
   struct argon_job job;
   u64 stop_ns;  // of this slice
@@ -70,6 +73,7 @@ struct logins {
   u64 window_ns, spent_ns;
   u32 timer;
   bool timer_armed;
+  bool arena_away;  // the next login wants the arena, and another core uses it
 };
 
 u64 login_bytes(const struct server_limits *limits);
@@ -80,7 +84,9 @@ bool login_begin(struct conn *c, const struct password_hash *hash, bool known);
 // The connection ends before its verdict.
 void login_cancel(struct conn *c);
 // Takes the arena (aligned to 64) for ever, and a stack. False: no memory.
-bool login_argon_init(struct login_argon *a, struct span arena);
+bool login_argon_init(struct login_argon *a, struct span arena, u32 *lease);
+// The arena is this core's until login_argon_fini. False: another core uses it.
+bool login_argon_take(struct login_argon *a);
 // Gives up what is under way. `h` and `password` stay until the first step.
 void login_argon_begin(struct login_argon *a, const struct password_hash *h, struct bytes password);
 // Hashes until about `stop_ns`. True: a->sum is the result.

@@ -65,6 +65,7 @@ struct server_limits {
   u64 packet_bytes;         // ceiling for packets being assembled, all together
   u32 accepted_max;         // mosquitto's global_max_connections; 0 = only the pool's limit
   struct span argon_arena;  // for checks of argon2id, aligned to 64, kept for ever; empty = none
+  u32 *argon_lease;         // which core uses the arena, shared by all; NULL: it is one core's
   u32 fronts;               // connections of listeners with `websockets` or `proxy`
 };
 // Registers its stages with the loop: net_init comes before, net_flush is registered after. Takes

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contexts: what listeners share between handshakes. Made whole or not at all, then never changed.
 //
-// I1  References are counted by handshakes and listeners of one core; the last one frees.
+// I1  A context is one core's: its handshakes and listeners count references, the last one frees.
 // I2  Tickets resume only under the same set of CAs and the same demand for a certificate: both are
 // in
 //     the session context that the library compares (RFC 8446 4.6.1; the reference lists why).
@@ -131,7 +131,7 @@ static bool fill(struct tls_context *c, const struct tls_config *config, struct 
 struct tls_context *tls_context_new(const struct tls_config *config, const struct tls_time *now,
                                     struct tls_problem *problem) {
   *problem = (struct tls_problem){.input = TLS_INPUT_NONE};
-  struct tls_context *c = alloc_take(memory_heap(), sizeof *c);
+  struct tls_context *c = memory_heap_take(sizeof *c);
   struct loader l = {.context = c, .now = now, .problem = problem, .input = TLS_INPUT_CERTIFICATE};
   if (c == NULL) {
     loader_fail(&l, 0, "no memory left for TLS settings");
@@ -183,7 +183,7 @@ void tls_context_unref(struct tls_context *context) {
   OPENSSL_free(context->anchors);
   OPENSSL_free(context->crls);
   OPENSSL_free(context->revoked);
-  alloc_put(memory_heap(), context);
+  memory_heap_put(context);
 }
 
 void tls_context_info(const struct tls_context *context, struct tls_context_info *out) {

@@ -135,7 +135,7 @@ static const BIO_METHOD bio_method = {
 
 // The library asks for the time without saying for which connection, hence this (one a core when
 // more cores handshake, as memory.c's arena). Set while a step runs.
-static const struct tls_time *time_of_step;
+static CORE_LOCAL const struct tls_time *time_of_step;
 
 static void on_time(const SSL *ssl, struct timeval *out) {
   (void)ssl;

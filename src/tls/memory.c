@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The library's hooks: memory (OPENSSL_memory_*) and random bytes (CRYPTO_sysrand*), and tls_init.
 //
-// The library is built without threads: one core calls it. When more cores do, `arena` becomes one
-// per core, and so do the library's thread-locals (thread_none.c, 14 functions, is then replaced).
+// Every core calls the library: the arena is the core's own, the library's locks and thread-locals
+// are third_party/boringssl_cores.c, and the heap, which only contexts and each core's beginning
+// take from, is one for all behind a lock (pairs with itself) that no step of a handshake takes.
 //
 // I1  What the library makes once for good is made in tls_init, on the heap: the generator's state,
 //     the groups of all curves (a client's certificate names one, also one that we then refuse),
@@ -18,6 +19,7 @@
 #include <openssl/nid.h>
 #include <openssl/rand.h>
 
+#include "base/shared.h"
 #include "tls/tls.h"
 
 void *OPENSSL_memory_alloc(usize len);
@@ -27,7 +29,8 @@ void CRYPTO_sysrand(u8 *out, usize len);
 void CRYPTO_sysrand_for_seed(u8 *out, usize len);
 
 static struct alloc heap;
-static struct alloc *arena;  // of the handshake that runs, or NULL
+static u32 heap_taken;
+static CORE_LOCAL struct alloc *arena;  // of the handshake that runs, or NULL
 static void (*random_bytes)(struct span out);
 
 void memory_init(struct span memory) {
@@ -56,14 +59,27 @@ struct alloc *memory_heap(void) {
   return &heap;
 }
 
-void *OPENSSL_memory_alloc(usize len) {
+void *memory_heap_take(usize len) {
   ASSERT(heap.base != NULL);
-  return alloc_take(arena != NULL ? arena : &heap, len);
+  shared_lock(&heap_taken);
+  void *p = alloc_take(&heap, len);
+  shared_unlock(&heap_taken);
+  return p;
+}
+
+void memory_heap_put(void *p) {
+  shared_lock(&heap_taken);
+  alloc_put(&heap, p);
+  shared_unlock(&heap_taken);
+}
+
+void *OPENSSL_memory_alloc(usize len) {
+  return arena != NULL ? alloc_take(arena, len) : memory_heap_take(len);
 }
 
 void OPENSSL_memory_free(void *p) {
   if (alloc_owns(&heap, p)) {
-    alloc_put(&heap, p);
+    memory_heap_put(p);
     return;
   }
   ASSERT(arena != NULL);
@@ -83,16 +99,22 @@ void CRYPTO_sysrand_for_seed(u8 *out, usize len) {
   CRYPTO_sysrand(out, len);
 }
 
+void tls_core_init(void) {
+  u8 first[16];
+  ASSERT(arena == NULL);
+  int ok = RAND_bytes(first, sizeof first);
+  ASSERT(ok == 1);
+  mem_wipe(first, sizeof first);
+  ERR_clear_error();
+}
+
 void tls_init(struct span memory, void (*random)(struct span out)) {
   ASSERT(random != NULL);
   ASSERT(random_bytes == NULL);
   random_bytes = random;
   memory_init(memory);
   CRYPTO_library_init();
-  u8 first[16];
-  int ok = RAND_bytes(first, sizeof first);
-  ASSERT(ok == 1);
-  mem_wipe(first, sizeof first);
+  tls_core_init();
   static const int curves[] = {NID_secp224r1, NID_X9_62_prime256v1, NID_secp384r1, NID_secp521r1};
   for (u32 i = 0; i < ARRAY_COUNT(curves); i++) {
     const EC_GROUP *group = EC_GROUP_new_by_curve_name(curves[i]);

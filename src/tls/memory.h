@@ -14,5 +14,7 @@ void memory_leave(void);
 // How often the current handshake's arena had nothing left: an answer of the library that came
 // after it may be wrong.
 u32 memory_refused(void);
-// The heap of contexts, for their own structures.
+// The heap of contexts, to look at; and for their own structures, of any core.
 struct alloc *memory_heap(void);
+void *memory_heap_take(usize len);
+void memory_heap_put(void *p CONSUMES);

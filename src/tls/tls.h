@@ -70,6 +70,8 @@ struct tls_time {
 // Once, before anything else here. `heap` serves contexts for the program's life; `random` fills
 // its span with unpredictable bytes, never fails and does not call back into tls.
 void tls_init(struct span heap, void (*random)(struct span out));
+// On each other core, before it handshakes: its generator's state.
+void tls_core_init(void);
 // Bytes of the heap in use and its size.
 u64 tls_heap_used(void);
 // One sentence for the console: which ciphers this processor runs fast, and what is preferred.

@@ -219,7 +219,7 @@ static bool stack_start(struct tls_context *tls[], u32 tls_count) {
     rx_free = &rx[i];
   }
   carve_init(&carve);
-  limits_from_memory(carve_left(&carve), &l);
+  limits_from_memory(carve_left(&carve), 1, &l);
   struct span timers = carve_take(&carve, l.timers * sizeof(struct timer), 64);
   core_init(&core, 0, (struct timer *)(void *)timers.ptr, l.timers);
   struct net_if_config config = {.address = LOCAL_IP, .prefix_len = 24};
@@ -236,8 +236,10 @@ static bool stack_start(struct tls_context *tls[], u32 tls_count) {
   bool ok =
       net_configure(core.net, 0, &config) == ERR_OK && server_listen(core.server, &plain) == ERR_OK;
   for (u32 i = 0; i < tls_count; i++) {
-    struct listener_config secure = {
-        .port = (u16)(8883 + i), .max_qos = 2, .tls = tls[i], .certificate_name = CERTIFICATE_COMMON_NAME};
+    struct listener_config secure = {.port = (u16)(8883 + i),
+                                     .max_qos = 2,
+                                     .tls = tls[i],
+                                     .certificate_name = CERTIFICATE_COMMON_NAME};
     ok = ok && server_listen(core.server, &secure) == ERR_OK;
   }
   return ok;

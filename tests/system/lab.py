@@ -18,6 +18,7 @@ import wire
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.join(ROOT, os.environ.get("B", "build"))
+CORES = int(os.environ.get("CORES", "1"))  # of every broker: CORES=2 make system-test
 LINUX, BROKER = "10.9.0.1", "10.9.0.2"
 PLAIN, TLS = 1883, 8883
 CLONE_NEWNET, CLONE_NEWUSER = 0x40000000, 0x10000000
@@ -52,8 +53,8 @@ def enter_namespace():
     sh("ip link set lo up")
 
 
-def make_tap(name="tap0", address=LINUX):
-    sh(f"ip tuntap add dev {name} mode tap vnet_hdr")
+def make_tap(name="tap0", address=LINUX, queues=False):
+    sh(f"ip tuntap add dev {name} mode tap vnet_hdr {'multi_queue' if queues else ''}")
     if address:
         sh(f"ip addr add {address}/24 dev {name}")
     sh(f"ip link set {name} up")
@@ -107,8 +108,8 @@ def make_pki(folder):
 class Broker:
     """build/asan/urmqtt on a TAP device. Any line of a sanitizer or an assertion fails the test that stops it."""
 
-    def __init__(self, folder, pki, config=CONFIG, tap="tap0", memory=256, binary="asan", ready=None,
-                 seconds=600, files=()):
+    def __init__(self, folder, pki, config=CONFIG, tap="tap0", memory=256, binary=os.environ.get("BINARY", "asan"), ready=None,
+                 seconds=600, files=(), cores=CORES):
         self.conf = os.path.join(folder, "conf")
         os.makedirs(self.conf, exist_ok=True)
         if config is not None:
@@ -118,7 +119,8 @@ class Broker:
             with open(os.path.join(pki, name)) as source, open(os.path.join(self.conf, name), "w") as f:
                 f.write(source.read())
         self.lines = []
-        command = [os.path.join(BUILD, binary, "urmqtt"), "--tap", tap, "--memory", str(memory), "--seconds", str(seconds)]
+        command = [os.path.join(BUILD, binary, "urmqtt"), "--tap", tap, "--memory", str(memory), "--seconds", str(seconds),
+                   "--cores", str(cores)]
         if config is not None:
             command += ["--config", self.conf]
         self.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

@@ -17,7 +17,7 @@ def run(*args):
 
 @pytest.mark.parametrize("args, said", [
     ((), "--tap is missing"),
-    (("--tap", "tap0", "--cores", "2"), "Network and cores"),
+    (("--tap", "tap0", "--cores", "0"), "a number from 1 to 64"),
     (("--tap", "tap0", "--disk", "x"), "Disk"),
     (("--tap", "tap0", "--memory", "lots"), "wants a number"),
     (("--frobnicate", "1"), "unknown option"),

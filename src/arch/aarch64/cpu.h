@@ -6,6 +6,8 @@
 #pragma once
 #include "base/cc.h"
 
+#define CPU_LOCAL_LEN 1024u
+
 #define CPU_ELF_RELATIVE 1027u  // R_AARCH64_RELATIVE
 #define CPU_LINK_BASE 0x40400000ull
 #define CPU_RETURN_BYTES 0xd65f03c0u
@@ -152,6 +154,11 @@ static ALWAYS_INLINE u32 cpu_config_read(u32 bus, u32 dev, u32 fn, u32 off, u32 
 }
 static ALWAYS_INLINE void cpu_config_write(u32 bus, u32 dev, u32 fn, u32 off, u32 width, u32 v) {
   (void)bus, (void)dev, (void)fn, (void)off, (void)width, (void)v;
+}
+
+// The data lie behind two words that the thread pointer points at (local-exec model).
+static ALWAYS_INLINE void cpu_set_local(void *block) {
+  CPU_WRITE("tpidr_el0", (u64)(uptr)block);
 }
 
 static ALWAYS_INLINE void cpu_call(const void *code) {

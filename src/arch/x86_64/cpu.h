@@ -7,6 +7,8 @@
 #pragma once
 #include "base/cc.h"
 
+#define CPU_LOCAL_LEN 1024u
+
 #define CPU_ELF_RELATIVE 8u  // R_X86_64_RELATIVE
 #define CPU_LINK_BASE 0x200000ull
 #define CPU_RETURN_BYTES 0xc3u
@@ -140,6 +142,14 @@ static ALWAYS_INLINE void cpu_mmio_write16(volatile u8 *at, u16 v) {
 }
 static ALWAYS_INLINE void cpu_mmio_write32(volatile u8 *at, u32 v) {
   *(volatile u32 *)at = v;
+}
+
+// The thread pointer's block ends where FS points, and there stands that address (the psABI's
+// local-exec model).
+static ALWAYS_INLINE void cpu_set_local(void *block) {
+  uptr *end = (uptr *)(void *)((u8 *)block + CPU_LOCAL_LEN - 64);
+  *end = (uptr)end;
+  cpu_wrmsr(0xc0000100u, (u64)(uptr)end);  // FS base
 }
 
 static ALWAYS_INLINE void cpu_call(const void *code) {

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,11 +17,15 @@
 #include <time.h>
 #include <unistd.h>
 
-struct hosted_options hosted = {.memory_mib = 512};
-volatile bool hosted_stop;
+#include "base/shared.h"
+#include "plat/steer.h"
 
-static volatile bool hangup;  // SIGHUP came
-static int wake_fd = -1;
+struct hosted_options hosted = {.memory_mib = 512, .cores = 1};
+
+// Written by signals and by any core, read by all.
+static u32 stop;
+static u32 hangup;  // SIGHUP came
+static int wake_fd[PLAT_CORE_MAX];
 static u64 start_ns;
 static u64 end_ns = U64_MAX;
 
@@ -33,7 +38,7 @@ static u64 clock_ns(clockid_t id) {
 u64 plat_now_ns(void) {
   u64 now = clock_ns(CLOCK_MONOTONIC) - start_ns;
   if (now >= end_ns) {
-    hosted_stop = true;
+    shared_release_u32(&stop, 1);
   }
   return now;
 }
@@ -65,31 +70,57 @@ struct span plat_stack(u32 len) {
   return span_of(p + PLAT_PAGE, size - PLAT_PAGE);
 }
 
+// --- Cores: one thread each
+
 u32 plat_core_count(void) {
-  return 1;
+  return hosted.cores;
+}
+
+static void *core_main(void *arg) {
+  urmqtt_core((u32)(uptr)arg);
+  for (;;) {
+    pause();  // what is local to the core lasts as long as the program
+  }
+  return NULL;
+}
+
+void plat_cores_start(void) {
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_BLOCK, &all, &before);  // signals are core 0's
+  for (u32 i = 1; i < hosted.cores; i++) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, core_main, (void *)(uptr)i) != 0) {
+      plat_crash("E038", "The host gives no thread for a core.");
+    }
+    pthread_detach(thread);
+  }
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 void plat_idle(u32 core, u64 deadline_ns) {
-  (void)core;
-  struct pollfd p[2] = {{.fd = tap_fd(), .events = POLLIN}, {.fd = wake_fd, .events = POLLIN}};
+  struct pollfd p[2] = {{.fd = wake_fd[core], .events = POLLIN},
+                        {.fd = tap_fd(core), .events = POLLIN}};
   u64 now = plat_now_ns();
   deadline_ns = MIN(deadline_ns, end_ns);
   u64 wait = deadline_ns <= now ? 0 : MIN(deadline_ns - now, 60000000000ull);
+  wait = tap_sleep(core) ? wait : 0;
   struct timespec t = {.tv_sec = (time_t)(wait / 1000000000ull),
                        .tv_nsec = (long)(wait % 1000000000ull)};
-  if (hosted_stop) {
+  if (plat_stop_requested() && wait > 1000000) {
     t = (struct timespec){.tv_nsec = 1000000};
   }
-  if (ppoll(p, 2, &t, NULL) > 0 && p[1].revents != 0) {
+  if (ppoll(p, p[1].fd >= 0 ? 2 : 1, &t, NULL) > 0 && p[0].revents != 0) {
     u64 count;
-    (void)!read(wake_fd, &count, sizeof count);
+    (void)!read(wake_fd[core], &count, sizeof count);
   }
+  steer_awake(core);
 }
 
 void plat_wake(u32 core) {
-  (void)core;
   u64 one = 1;
-  (void)!write(wake_fd, &one, sizeof one);
+  (void)!write(wake_fd[core], &one, sizeof one);
 }
 
 static void fill_random(struct span out) {
@@ -107,8 +138,8 @@ static void fill_random(struct span out) {
 // Small requests are served from a page of the host's bytes, each used once and wiped as it is
 // handed out: a handshake asks six times for 32 bytes. The process never forks.
 enum plat_entropy plat_random(struct span out) {
-  static u8 ahead[1024];
-  static usize left;
+  static CORE_LOCAL u8 ahead[1024];
+  static CORE_LOCAL usize left;
   if (out.len > sizeof ahead / 4) {
     fill_random(out);
     return ENTROPY_GOOD;
@@ -137,8 +168,7 @@ void plat_console(struct bytes text) {
 // SIGHUP types `reload`.
 u32 plat_console_read(struct span out) {
   static const char typed[] = "\nreload\n";
-  if (hangup && out.len >= sizeof typed - 1) {
-    hangup = false;
+  if (out.len >= sizeof typed - 1 && shared_exchange_u32(&hangup, 0) != 0) {
     memcpy(out.ptr, typed, sizeof typed - 1);
     return sizeof typed - 1;
   }
@@ -171,7 +201,7 @@ const char *plat_command_line(void) {
 }
 
 bool plat_stop_requested(void) {
-  return hosted_stop;
+  return shared_acquire_u32(&stop) != 0;
 }
 
 void plat_end(enum plat_end how) {
@@ -190,13 +220,14 @@ void assert_fail(const char *where, const char *what) {
 
 static void on_signal(int number) {
   (void)number;
-  hosted_stop = true;
+  shared_release_u32(&stop, 1);
   plat_wake(0);
 }
 
 static void on_hangup(int number) {
   (void)number;
-  hangup = true;
+  shared_release_u32(&hangup, 1);
+  plat_wake(0);
 }
 
 static NORETURN void usage(const char *why) {
@@ -211,7 +242,7 @@ static NORETURN void usage(const char *why) {
           "  --config DIR   folder with urmqtt.conf and the files it names\n"
           "  --memory MIB   memory divided among all pools (default 512, at least 64)\n"
           "  --seconds N    end after N seconds\n"
-          "  --cores N      1 (more cores come with *Network and cores*)\n"
+          "  --cores N      threads, each a core (default 1; more are experimental)\n"
           "  --check        read the configuration, print every problem, end\n");
   exit(2);
 }
@@ -255,9 +286,7 @@ static void parse(int argc, char **argv) {
     } else if (strcmp(name, "--seconds") == 0) {
       hosted.seconds = number(name, value, 1, 1u << 30);
     } else if (strcmp(name, "--cores") == 0) {
-      if (number(name, value, 1, PLAT_CORE_MAX) > 1) {
-        usage("--cores: more than one core comes with *Network and cores*");
-      }
+      hosted.cores = (u32)number(name, value, 1, PLAT_CORE_MAX);
     } else {
       usage("unknown option");
     }
@@ -275,7 +304,9 @@ int main(int argc, char **argv) {
   on.sa_handler = on_hangup;
   sigaction(SIGHUP, &on, NULL);
   signal(SIGPIPE, SIG_IGN);
-  wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  for (u32 i = 0; i < hosted.cores; i++) {
+    wake_fd[i] = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  }
   start_ns = clock_ns(CLOCK_MONOTONIC) - 1;
   if (hosted.tap != NULL) {
     tap_open(hosted.tap);

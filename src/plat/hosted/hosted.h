@@ -10,13 +10,14 @@ struct hosted_options {
   u64 memory_mib;
   u64 seconds;  // 0 = until a signal
   bool check;
+  u32 cores;
 };
 extern struct hosted_options hosted;
-extern volatile bool hosted_stop;  // a signal asked for the end, or the seconds are over
 
-// Opens the TAP; prints why not and exits 1. Returns its descriptor.
-int tap_open(const char *name);
-int tap_fd(void);
+// Opens the TAP, a queue for each core where it allows that; prints why not and exits 1.
+void tap_open(const char *name);
+int tap_fd(u32 core);      // what this core polls; -1: nothing
+bool tap_sleep(u32 core);  // steer_sleep
 // Packs the regular files of a folder into a ustar archive (mapped). Exits 1 with a
 // message when the folder cannot be read.
 struct bytes bundle_from_dir(const char *dir);

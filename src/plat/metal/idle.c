@@ -42,3 +42,5 @@ void plat_wake(u32 core) {
 u32 plat_core_count(void) {
   return 1;
 }
+
+void plat_cores_start(void) {}

@@ -11,6 +11,7 @@
 // I3  getenv and sscanf exist for a debugging override that a kernel does not have.
 #include "base/assert.h"
 #include "base/mem.h"
+#include "base/shared.h"
 #include "plat/plat.h"
 
 typedef __builtin_va_list va_list;
@@ -241,27 +242,31 @@ char *getenv(const char *name) {
 // --- Memory for the error queue: runs of small blocks in a fixed pool.
 
 #define POOL_BLOCK 64u
-#define POOL_COUNT 128u
+#define POOL_COUNT 512u
+static u32 pool_lock;  // every core's error queue: pairs with itself
 static u8 pool[POOL_COUNT][POOL_BLOCK] ALIGNED(16);
 static u8 pool_run[POOL_COUNT];    // blocks in the run that starts here; 0 = none starts here
 static u8 pool_taken[POOL_COUNT];  // 1 = part of a run
 
 void *malloc(usize len) {
-  if (len > (POOL_COUNT - 1) * POOL_BLOCK) {
+  if (len > 64u * POOL_BLOCK) {
     return NULL;
   }
   u32 need = MAX(1u, (u32)((len + POOL_BLOCK - 1) / POOL_BLOCK));
   u32 free_run = 0;
-  for (u32 i = 0; i < POOL_COUNT; i++) {
+  void *found = NULL;
+  shared_lock(&pool_lock);
+  for (u32 i = 0; i < POOL_COUNT && found == NULL; i++) {
     free_run = pool_taken[i] != 0 ? 0 : free_run + 1;
     if (free_run == need) {
       u32 first = i + 1 - need;
       memset(pool_taken + first, 1, need);
       pool_run[first] = (u8)need;
-      return pool[first];
+      found = pool[first];
     }
   }
-  return NULL;
+  shared_unlock(&pool_lock);
+  return found;
 }
 
 static u32 pool_index(const void *p) {
@@ -277,8 +282,10 @@ void free(void *p) {
     return;
   }
   u32 first = pool_index(p);
+  shared_lock(&pool_lock);
   memset(pool_taken + first, 0, pool_run[first]);
   pool_run[first] = 0;
+  shared_unlock(&pool_lock);
 }
 
 void *realloc(void *p, usize len) {

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel's start, on the final page tables: bring the parts up in the order in which they need
 // each other, say what was found, run the program.
+#include "arch/cpu.h"
 #include "arch/paging.h"
 #include "arch/trap.h"
 #include "plat/metal/machine.h"
 
 const struct boot_info *metal_boot;
+static u8 first_local[CPU_LOCAL_LEN] ALIGNED(64);
 
 const char *plat_command_line(void) {
   return metal_boot->command_line;
@@ -74,6 +76,7 @@ NORETURN static void install(void) {
 
 void metal_start(const struct boot_info *info) {
   metal_boot = info;
+  cpu_set_local(first_local);
   paging_drop_identity(info->layout.image_phys);
   trap_init();
   frames_init(info);

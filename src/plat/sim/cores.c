@@ -72,6 +72,9 @@ u32 plat_core_count(void) {
   return 1;
 }
 
+void plat_cores_start(void) {
+}
+
 void sim_wake_host(u32 host) {
   struct sim_core *k = &world->core[SIM_CORES_MAX + host];
   k->run_ns = MIN(k->run_ns, world->now_ns);

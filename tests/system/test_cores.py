@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Several cores, hosted: connections spread over them, with and without a queue for each in the TAP, plain and TLS;
+what one core learns of the network all know; they end together."""
+import re
+
+import pytest
+
+import lab
+
+CLIENTS = 48
+
+
+def connections(lines):
+    """Of each core, as it says at its end."""
+    return [int(m.group(1)) for m in (re.match(r"stopped: (\d+) connections", l) for l in lines) if m]
+
+
+@pytest.mark.parametrize("cores", [2, 4])
+@pytest.mark.parametrize("queues", [False, True], ids=["one queue", "a queue a core"])
+def test_connections_spread(namespace, pki, tmp_path, cores, queues):
+    name = "tapq" if queues else "taps"
+    lab.sh("ip addr flush dev tap0")
+    lab.make_tap(name, queues=queues)
+    try:
+        b = lab.Broker(str(tmp_path), pki, tap=name, cores=cores)
+        tls = lab.context(pki)
+        clients = [lab.Raw(tls=tls if i % 4 == 0 else None).open(f"spread-{i}") for i in range(CLIENTS)]
+        for i, c in enumerate(clients):
+            c.send(lab.subscribe(f"own/{i}"))
+            assert c.receive()[0] == 0x90
+            c.send(lab.publish(f"own/{i}", b"x" * 2000, qos=1))
+        for i, c in enumerate(clients):
+            got = {c.receive()[0] & 0xf0 for _ in range(2)}
+            assert got == {0x30, 0x40}, got
+        for c in clients:
+            c.send(lab.DISCONNECT).close()
+        assert b.stop() == 0
+    finally:
+        lab.sh(f"ip link del {name}")
+        lab.sh(f"ip addr add {lab.LINUX}/24 dev tap0")
+    each = connections(b.lines)
+    assert len(each) == cores and sum(each) == CLIENTS, each
+    assert min(each) >= CLIENTS / cores / 4, each
