@@ -210,6 +210,10 @@ void model_crashed(void);
 u32 model_lag(u32 publisher, enum kind kind);
 // NULL: everything that was promised has happened.
 const char *model_open(void);
+// --- TCP, watched on the wire (wire.c)
+void wire_init(void);
+void wire_forget(void);
+void wire_frame(bool from_broker, struct bytes frame);
 // --- what happens (script.c)
 struct game_options {
   u32 hosts;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -18,7 +19,7 @@ static struct {
   u64 first;
   u32 count, jobs;
   const char *pcap;
-  bool console, each, all, hold;
+  bool console, each, all, hold, stop;
 } asked = {.first = 1, .count = 1, .jobs = 2};
 
 static NORETURN void usage(const char *why) {
@@ -26,7 +27,7 @@ static NORETURN void usage(const char *why) {
       stderr,
       "sim: %s\n"
       "usage: sim [--seed N] [--seeds COUNT] [--minutes M] [--jobs J] [--pcap FILE] [--console]\n"
-      "           [--each] [--all-faults] [--hold]\n"
+      "           [--each] [--stop] [--all-faults] [--hold]\n"
       "  --seed N       the first seed (default 1)\n"
       "  --seeds COUNT  so many seeds, from that one on (default 1)\n"
       "  --minutes M    of virtual time in the bad part of a run (default 2)\n"
@@ -56,6 +57,8 @@ static void parse(int argc, char **argv) {
       asked.console = true;
     } else if (strcmp(name, "--each") == 0) {
       asked.each = true;
+    } else if (strcmp(name, "--stop") == 0) {
+      asked.stop = true;
     } else if (strcmp(name, "--hold") == 0) {
       asked.hold = true;
     } else if (strcmp(name, "--all-faults") == 0) {
@@ -162,43 +165,59 @@ static bool print_table(const struct sim_result *sum) {
   return all;
 }
 
-int main(int argc, char **argv) {
-  parse(argc, argv);
-  struct sim_result *result = mmap(NULL, asked.count * sizeof *result, PROT_READ | PROT_WRITE,
-                                   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  static pid_t job[SEEDS_MAX];
-  u32 failed = 0;
+static struct sim_result *result;  // of each seed
+static pid_t job[SEEDS_MAX];
+
+static void start_seed(u32 i) {
+  fflush(NULL);
+  job[i] = fork();
+  if (job[i] == 0) {
+    struct sim_options o = options_of(asked.first + i, asked.pcap);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    sim_run(&o, &game_harness, &result[i]);
+    _exit(0);
+  }
+}
+
+// Seeds two at a time, told in their order. Returns how many were told.
+static u32 run_seeds(u32 *failed) {
   u32 running = 0;
   u32 started = 0;
-  u32 done = 0;
-  fflush(NULL);
-  while (done < asked.count) {
+  u32 told = 0;
+  while (told < asked.count && !(asked.stop && *failed > 0)) {
     if (started < asked.count && running < asked.jobs) {
-      job[started] = fork();
-      if (job[started] == 0) {
-        struct sim_options o = options_of(asked.first + started, asked.pcap);
-        sim_run(&o, &game_harness, &result[started]);
-        _exit(0);
-      }
-      started++;
+      start_seed(started++);
       running++;
       continue;
     }
     pid_t ended = wait(NULL);
     running--;
-    for (u32 i = done; i < started; i++) {
+    for (u32 i = told; i < started; i++) {
       job[i] = job[i] == ended ? 0 : job[i];
     }
-    for (; done < started && job[done] == 0; done++) {
-      print_seed(asked.first + done, &result[done]);
-      if (!result[done].good) {
-        failed++;
-        capture_failed(asked.first + done);
+    for (; told < started && job[told] == 0 && !(asked.stop && *failed > 0); told++) {
+      print_seed(asked.first + told, &result[told]);
+      if (!result[told].good) {
+        (*failed)++;
+        capture_failed(asked.first + told);
       }
     }
   }
+  return told;
+}
+
+int main(int argc, char **argv) {
+  parse(argc, argv);
+  result = mmap(NULL, asked.count * sizeof *result, PROT_READ | PROT_WRITE,
+                MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (result == MAP_FAILED) {
+    perror("sim");
+    return 1;
+  }
+  u32 failed = 0;
+  u32 told = run_seeds(&failed);
   struct sim_result sum = {.good = true};
-  for (u32 i = 0; i < asked.count; i++) {
+  for (u32 i = 0; i < told; i++) {
     add(&sum, &result[i]);
   }
   bool all = print_table(&sum);
@@ -207,6 +226,6 @@ int main(int argc, char **argv) {
     failed++;
   }
   printf("sim: hash %016llx\nsim: %u passed, %u failed\n", (unsigned long long)sum.hash,
-         asked.count - MIN(failed, asked.count), failed);
+         told - MIN(failed, told), failed);
   return failed == 0 ? 0 : 1;
 }

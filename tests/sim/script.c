@@ -111,6 +111,7 @@ static void on_start(void) {
     start_host(h);
   }
   model_init();
+  wire_init();
   for (u32 n = 0; n < game->clients; n++) {
     start_client(n);
   }
@@ -370,6 +371,9 @@ static void leave(void) {
 }
 
 static void check_pools(void) {
+  if (sim_rx_held() > 0) {
+    sim_fail("O8: %u receive buffers are still held", sim_rx_held());
+  }
   for (u32 i = 0; pool_listed(i) != NULL; i++) {
     const struct pool *p = pool_listed(i);
     bool stays = strcmp(p->name, "topic node") == 0 || strcmp(p->name, "retained node") == 0 ||
@@ -396,6 +400,7 @@ static u64 on_act(void) {
     game->crashes_left--;
     game->crash_ns = game->crashes_left == 0 ? U64_MAX : now + (5 + draw(60)) * SIM_S;
     model_crashed();
+    wire_forget();
     sim_crash((100 + draw(5000)) * SIM_MS);
   }
   switch (game->phase) {
@@ -438,4 +443,5 @@ const struct sim_harness game_harness = {.start = on_start,
                                          .host_turn = on_host_turn,
                                          .host_deadline = on_host_deadline,
                                          .bundle = on_bundle,
-                                         .ended = on_ended};
+                                         .ended = on_ended,
+                                         .frame = wire_frame};

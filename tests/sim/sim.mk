@@ -19,6 +19,9 @@ $(B)/sim-asan/sim: $(asan_core_o) $(sim_asan_o) $(B)/asan/arch/x86_64/switch.o $
 sim: $(B)/sim/sim ## the simulator; build/sim/sim --seed 1
 sim-asan: $(B)/sim-asan/sim ## the same with ASan and UBSan
 .PHONY: sim sim-asan
-sim-test: $(B)/sim/sim $(B)/sim-asan/sim ## fixed seeds, every fault, trace hashes equal when run again and with sanitizers
-	@B=$(B) tests/sim/run
+sim-test: $(B)/sim/sim $(B)/sim-asan/sim ## fixed seeds, every fault, equal trace hashes, seeded bugs that are found
+	@B=$(B) tests/sim/run $(CLANG) $(CORE) $(HOSTED_OPT)
 .PHONY: sim-test
+sim-bugs: $(B)/sim/sim ## bugs put in on purpose: each must be found within a stated number of events
+	@B=$(B) tests/sim/bugs $(CLANG) $(CORE) $(HOSTED_OPT)
+.PHONY: sim-bugs

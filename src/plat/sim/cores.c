@@ -4,7 +4,9 @@
 //
 // C1  A turn costs virtual time, and sometimes a long time: the core stands still between reading
 //     the clock and taking its frames, as a virtual machine does whose processor was taken away.
-// C2  A sleeping core wakes by a frame (after an interrupt's latency), a wake-up or its deadline.
+// C2  A core that sleeps has fired its timers: whose deadline is over again and again when it goes
+//     to sleep has lost one, or fires it late.
+// C3  A sleeping core wakes by a frame (after an interrupt's latency), a wake-up or its deadline.
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -12,6 +14,7 @@
 
 #define TURN_NS (4 * SIM_US)  // most of a usual turn
 #define LATENCY_NS (30 * SIM_US)
+#define LATE_IDLES 4u
 
 static struct span main_stack;
 
@@ -56,6 +59,12 @@ void cores_turn_begins(void) {
 void plat_idle(u32 core, u64 deadline_ns) {
   struct sim_core *k = &world->core[world->running];
   ASSERT(core == world->running);
+  k->late_idles = deadline_ns < world->now_ns - world->boot_ns ? k->late_idles + 1 : 0;
+  if (k->late_idles > LATE_IDLES) {
+    sim_fail("a timer that was due at %llu us does not fire (it is %llu us)",
+             (unsigned long long)deadline_ns / 1000,
+             (unsigned long long)(world->now_ns - world->boot_ns) / 1000);
+  }
   k->slept = true;
   k->deadline_ns = deadline_ns > U64_MAX - world->boot_ns ? U64_MAX : deadline_ns + world->boot_ns;
   k->run_ns = frames_wait(0, core) ? world->now_ns : U64_MAX;

@@ -32,6 +32,10 @@ void machine_init(u32 m) {
   }
 }
 
+u32 sim_rx_held(void) {
+  return RX_BUFFERS - world->machine[0].free_count;
+}
+
 static struct machine *machine_of(u32 core) {
   u32 m = core < SIM_HOST_CORE ? 0 : 1 + core - SIM_HOST_CORE;
   ASSERT(m < MACHINES_MAX);
@@ -104,6 +108,9 @@ static void arrive(const struct packet *p) {
   if (p->to == 0) {
     capture(bytes_of(p->data, p->len));
   }
+  if (p->to == 0 && !p->damaged && harness->frame != NULL) {
+    harness->frame(false, bytes_of(p->data, p->len));
+  }
   cores_frame_for(p->to, core);
 }
 
@@ -169,6 +176,7 @@ static void put_on_wire(u32 to, struct bytes frame, u64 at_ns, bool damage) {
   p->order = world->order++;
   p->to = to;
   p->len = (u32)frame.len;
+  p->damaged = damage;
   memcpy(p->data, frame.ptr, frame.len);
   if (damage) {
     u32 at = ETH_LEN + sim_below(&world->links, p->len - ETH_LEN);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -242,6 +243,7 @@ static void world_init(const struct sim_options *o) {
 }
 
 static NORETURN void boot(void) {
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   (void)map_at(BROKER_AT, BROKER_MEMORY, MAP_PRIVATE);
   (void)map_at(STACKS_AT, STACKS_LEN, MAP_PRIVATE);
   alarm(SEED_SECONDS);
@@ -261,6 +263,7 @@ static NORETURN void boot(void) {
 
 static NORETURN void seed_process(void) {
   int status = 0;
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   harness->start();
   for (;;) {
     pid_t child = fork();

@@ -102,7 +102,7 @@ struct sim_harness {
   struct bytes (*bundle)(void);
   // The broker's machine ended (urmqtt_main returned, or plat_end).
   void (*ended)(void);
-  // A frame as the broker's machine sends or receives it, without damage by the link: for checks.
+  // A frame as the broker's machine sends it, or as it arrives there undamaged: for checks. NULL.
   void (*frame)(bool from_broker, struct bytes frame);
 };
 
@@ -151,3 +151,5 @@ NORETURN void sim_fail(const char *format, ...) PRINTF_LIKE(1, 2);
 NORETURN void sim_pass(void);
 // Is this address in the memory of the broker's machine?
 bool sim_is_broker_memory(const void *p);
+// Receive buffers that the broker's machine has not given back.
+u32 sim_rx_held(void);

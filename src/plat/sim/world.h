@@ -12,14 +12,15 @@
 #define MACHINES_MAX (1 + SIM_HOSTS_MAX)  // 0: the broker's
 #define CONSOLE_KEPT 16384u
 #define BROKER_MEMORY (64ull << 20)
-#define HOST_HEAP (64ull << 20)  // what sim_shared gives
-#define WORK_NS 100ull           // a look at the clock
+#define HOST_HEAP (128ull << 20)  // what sim_shared gives
+#define WORK_NS 100ull            // a look at the clock
 
 struct packet {  // on a wire
   u64 at_ns;
   u64 order;
   u32 to;  // machine
   u32 len;
+  bool damaged;
   u8 data[SIM_FRAME_MAX];
 };
 
@@ -47,6 +48,7 @@ struct sim_core {
   bool slept;  // its turn starts from plat_idle
   u64 run_ns;  // its next turn, not before
   u64 deadline_ns;
+  u32 late_idles;      // sleeps in a row with a deadline that is over
   struct fiber fiber;  // the broker's cores
 };
 
