@@ -4,6 +4,7 @@
 // reason. The keywords themselves stand in keyword_*.c.
 #pragma once
 #include "base/ip.h"
+#include "net/net.h"
 
 #define CONFIG_LISTENERS_MAX 16u
 #define CONFIG_NETWORKS_MAX 4u
@@ -94,9 +95,10 @@ struct config_network {
   bool dhcp;
   bool has_mac;  // `network mac 52:54:00:12:34:56 ...` binds to that NIC, otherwise in order
   u8 mac[6];
-  u32 address;
+  u32 address;  // 0 without dhcp: no IPv4
   u8 prefix_len;
   u32 gateway;
+  struct net_if6_config ip6;
 };
 struct config {
   struct config_listener listener[CONFIG_LISTENERS_MAX];

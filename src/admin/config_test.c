@@ -82,7 +82,7 @@ static void meaning(void **state) {
   assert_true(!n[0].dhcp && n[0].address == 0xc000020a && n[0].prefix_len == 24);
   assert_true(n[0].gateway == 0xc6336401 && n[0].has_mac);
   assert_memory_equal(n[0].mac, "\x52\x54\0\xab\xcd\xef", 6);
-  assert_true(n[1].dhcp && !n[1].has_mac);
+  assert_true(n[1].dhcp && !n[1].has_mac && n[1].ip6.mode == NET_IP6_AUTO);
   assert_true(config.max_packet_size == 4096 && config.max_inflight_messages == 65535);
   assert_true(config.max_queued_messages == 7 && config.max_keepalive == 60);
   assert_true(config.listener[0].max_topic_alias == 3 && !config.retain_available &&
@@ -278,6 +278,42 @@ static void ip6_literals(void **state) {
   assert_true(bytes_equal_str(b->address[2].host, "fe80::1"));
 }
 
+static void network_lines(void **state) {
+  (void)state;
+  assert_int_equal(parse("listener 1883\nallow_anonymous true\n"
+                         "network dhcp ip6 2001:db8::2/128 gateway6 fe80::1\n"
+                         "network 2001:db8::3/64\nnetwork off ip6 off\n"
+                         "network 192.0.2.9/32 gateway 198.51.100.1 ip6 auto\n"),
+                   ERR_OK);
+  const struct config_network *n = config.network;
+  assert_int_equal(config.network_count, 4);
+  assert_true(n[0].dhcp && n[0].ip6.mode == NET_IP6_STATIC && n[0].ip6.prefix_len == 128);
+  assert_true(n[0].ip6.gateway.hi == 0xfe80ull << 48 && n[0].ip6.gateway.lo == 1);
+  assert_true(!n[1].dhcp && n[1].address == 0 && n[1].ip6.address.lo == 3);
+  assert_true(!n[2].dhcp && n[2].address == 0 && n[2].ip6.mode == NET_IP6_OFF);
+  assert_true(n[3].prefix_len == 32 && n[3].ip6.mode == NET_IP6_AUTO);
+  static const char *const wrong[] = {"192.0.2.1",
+                                      "192.0.2.1/33",
+                                      "192.0.2.1/0",
+                                      "0.0.0.0/24",
+                                      "2001:db8::1",
+                                      "2001:db8::1/129",
+                                      "ff02::1/64",
+                                      "::1/128",
+                                      "dhcp ip6",
+                                      "dhcp ip6 on",
+                                      "dhcp ip6 192.0.2.1/24",
+                                      "dhcp ip6 2001:db8::1",
+                                      "dhcp gateway6 192.0.2.1",
+                                      "dhcp gateway6 ff02::2"};
+  for (u32 i = 0; i < ARRAY_COUNT(wrong); i++) {
+    char text[256];
+    snprintf(text, sizeof text, "listener 1883\nallow_anonymous true\nnetwork %s\n", wrong[i]);
+    assert_int_equal(parse(text), ERR_INVALID);
+    assert_int_equal(report.error_count, 1);
+  }
+}
+
 // Files of a folder, in the order of their names, each with its own line numbers; the rest of the
 // file that named them goes on behind them.
 static void included(void **state) {
@@ -379,11 +415,12 @@ static void report_is_bounded(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(meaning),         cmocka_unit_test(anonymous_by_listener),
-      cmocka_unit_test(mistakes),        cmocka_unit_test(listener_keywords),
-      cmocka_unit_test(broker_keywords), cmocka_unit_test(bridge_keywords),
-      cmocka_unit_test(ip6_literals),    cmocka_unit_test(included),
-      cmocka_unit_test(no_listener),     cmocka_unit_test(whole_file),
-      cmocka_unit_test(cut_anywhere),    cmocka_unit_test(report_is_bounded)};
+      cmocka_unit_test(meaning),          cmocka_unit_test(anonymous_by_listener),
+      cmocka_unit_test(mistakes),         cmocka_unit_test(listener_keywords),
+      cmocka_unit_test(broker_keywords),  cmocka_unit_test(bridge_keywords),
+      cmocka_unit_test(ip6_literals),     cmocka_unit_test(network_lines),
+      cmocka_unit_test(included),         cmocka_unit_test(no_listener),
+      cmocka_unit_test(whole_file),       cmocka_unit_test(cut_anywhere),
+      cmocka_unit_test(report_is_bounded)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

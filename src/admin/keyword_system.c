@@ -23,26 +23,73 @@ static bool parse_mac(struct bytes text, u8 mac[6]) {
   return true;
 }
 
-// network dhcp|ADDRESS/PREFIX [gateway G] [mac M]
+// ADDRESS/PREFIX of either family.
+static bool parse_interface(struct bytes text, struct ip_addr *address, u8 *prefix_len) {
+  usize slash = bytes_find(text, '/');
+  u64 prefix = 0;
+  if (slash == text.len || !ip_parse(bytes_sub(text, 0, slash), address)) {
+    return false;
+  }
+  u32 most = ip_is4(*address) ? 32 : 128;
+  *prefix_len = 0;
+  if (bytes_to_u64(bytes_skip(text, slash + 1), most, &prefix) != ERR_OK || prefix == 0) {
+    return false;
+  }
+  *prefix_len = (u8)prefix;
+  return true;
+}
+
+// An IPv6 address that a machine may have (RFC 4291 2.5, 2.7).
+static bool usable6(struct ip_addr a) {
+  return !ip_is4(a) && !ip_is_multicast6(a) && a.hi != 0;
+}
+
+static bool take_ip6(struct bytes v, struct net_if6_config *out) {
+  if (bytes_equal_str(v, "auto") || bytes_equal_str(v, "off")) {
+    out->mode = bytes_equal_str(v, "auto") ? NET_IP6_AUTO : NET_IP6_OFF;
+    return true;
+  }
+  out->mode = NET_IP6_STATIC;
+  return parse_interface(v, &out->address, &out->prefix_len) && usable6(out->address);
+}
+
+// The first word: how IPv4 gets its address; an IPv6 address there means that there is none.
+static bool take_first(struct bytes v, struct config_network *n) {
+  struct ip_addr a;
+  n->dhcp = bytes_equal_str(v, "dhcp");
+  if (n->dhcp || bytes_equal_str(v, "off")) {
+    return true;
+  }
+  if (parse_interface(v, &a, &n->prefix_len) && ip_is4(a)) {
+    n->address = ip_to4(a);
+    return n->address != 0;
+  }
+  n->prefix_len = 0;
+  return take_ip6(v, &n->ip6);
+}
+
+static bool take_gateway6(struct bytes v, struct net_if6_config *out) {
+  return ip_parse6(v, &out->gateway) && usable6(out->gateway);
+}
+
+// network dhcp|off|ADDRESS/PREFIX [gateway G] [ip6 auto|off|ADDRESS/PREFIX] [gateway6 G] [mac M]
 static bool take_network(struct parser *p) {
   struct config *c = p->config;
-  struct config_network n = {0};
+  struct config_network n = {.ip6 = {.mode = NET_IP6_AUTO}};
   struct bytes rest = value_of(p);
   struct bytes first = next_word(&rest);
   char buf[64];
-  usize slash = bytes_find(first, '/');
-  u64 prefix = 0;
-  n.dhcp = bytes_equal_str(first, "dhcp");
-  if (!n.dhcp && (slash == first.len || !ip_parse4(bytes_sub(first, 0, slash), &n.address) ||
-                  bytes_to_u64(bytes_skip(first, slash + 1), 32, &prefix) != ERR_OK)) {
-    problem(p, CONFIG_ERROR, "network wants dhcp or ADDRESS/PREFIX (as 192.0.2.10/24), not \"%s\"",
+  if (!take_first(first, &n)) {
+    problem(p, CONFIG_ERROR,
+            "network wants off, dhcp or ADDRESS/PREFIX (as 192.0.2.10/24), not \"%s\"",
             shown(first, buf));
     return false;
   }
-  n.prefix_len = (u8)prefix;
   for (struct bytes word = next_word(&rest); word.len > 0; word = next_word(&rest)) {
     struct bytes v = next_word(&rest);
-    if (bytes_equal_str(word, "gateway") && ip_parse4(v, &n.gateway)) {
+    if ((bytes_equal_str(word, "gateway") && ip_parse4(v, &n.gateway)) ||
+        (bytes_equal_str(word, "ip6") && take_ip6(v, &n.ip6)) ||
+        (bytes_equal_str(word, "gateway6") && take_gateway6(v, &n.ip6))) {
       continue;
     }
     if (bytes_equal_str(word, "mac") && parse_mac(v, n.mac)) {
@@ -50,7 +97,8 @@ static bool take_network(struct parser *p) {
       continue;
     }
     problem(p, CONFIG_ERROR,
-            "network wants `gateway ADDRESS` or `mac 52:54:00:12:34:56`, not \"%s\"",
+            "network wants `gateway ADDRESS`, `ip6 auto`, `ip6 off`, `ip6 ADDRESS/PREFIX`, "
+            "`gateway6 ADDRESS` or `mac 52:54:00:12:34:56`, not \"%s\"",
             shown(word, buf));
     return false;
   }

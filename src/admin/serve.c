@@ -411,31 +411,17 @@ void serve_addresses(struct core *core, const struct config *c) {
   c = c == NULL && network_only(&read.config[0]) ? &read.config[0] : c;
   for (u32 i = 0; i < plat_nic_count(); i++) {
     const struct config_network *n = c != NULL ? network_of(c, i) : NULL;
-    struct net_if_config config = {.dhcp = true};
-    if (n != NULL && !n->dhcp) {
-      config = (struct net_if_config){
-          .address = n->address, .prefix_len = n->prefix_len, .gateway = n->gateway};
+    struct net_if_config config = {.dhcp = true, .ip6 = {.mode = NET_IP6_AUTO}};
+    if (n != NULL) {
+      config = (struct net_if_config){.dhcp = n->dhcp,
+                                      .address = n->address,
+                                      .prefix_len = n->prefix_len,
+                                      .gateway = n->gateway,
+                                      .ip6 = n->ip6};
     }
     enum err e = net_configure(core->net, i, &config);
     if (e != ERR_OK) {
       say("network %u: error: %s", i, err_name(e));
     }
   }
-}
-
-bool serve_watch(struct core *core, void *unused) {
-  static struct net_if_state known[PLAT_NIC_MAX];
-  (void)unused;
-  for (u32 i = 0; i < plat_nic_count(); i++) {
-    struct net_if_state s;
-    net_if_state(core->net, i, &s);
-    if (s.address != known[i].address || s.up != known[i].up) {
-      known[i] = s;
-      say("network %u: %u.%u.%u.%u/%u, gateway %u.%u.%u.%u, link %s", i, s.address >> 24,
-          s.address >> 16 & 255, s.address >> 8 & 255, s.address & 255, s.prefix_len,
-          s.gateway >> 24, s.gateway >> 16 & 255, s.gateway >> 8 & 255, s.gateway & 255,
-          s.up ? "up" : "down");
-    }
-  }
-  return false;
 }

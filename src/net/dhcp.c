@@ -190,7 +190,8 @@ static void on_packet(struct net *net, void *user, const struct udp_packet *p) {
   struct nic *nic = &net->nic[p->nic];
   struct dhcp *d = &nic->dhcp;
   struct reply r;
-  if (d->state == DHCP_OFF || p->source_port != SERVER_PORT || !parse(nic, p->payload, &r)) {
+  if (d->state == DHCP_OFF || p->source_port != SERVER_PORT || !ip_is4(p->source) ||
+      !parse(nic, p->payload, &r)) {
     return;
   }
   if (d->state == DHCP_SELECTING && r.type == OFFER && usable(r.address)) {

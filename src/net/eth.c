@@ -215,6 +215,10 @@ void eth_input(struct nic *nic, struct rxbuf *frame) {
     ip4_input(nic, frame);
     return;
   }
+  if (ours && type == ETH_IP6) {
+    ip6_input(nic, frame);
+    return;
+  }
   if (ours && type == ETH_ARP) {
     arp_input(nic, bytes_of(frame->data + ETH_LEN, frame->len - ETH_LEN));
   } else {

@@ -24,11 +24,29 @@ void ip_pseudo(struct csum *c, struct ip_addr source, struct ip_addr target, u8 
   c->sum += address_sum(source) + address_sum(target) + protocol + len;
 }
 
-struct nic *ip_route(struct net *net, struct ip_addr target) {
-  struct nic *by_gateway = NULL;
+static struct nic *route6(struct net *net, struct ip_addr target) {
+  struct nic *by_router = NULL;
   for (u32 i = 0; i < net->nic_count; i++) {
     struct nic *n = &net->nic[i];
-    if (n->address == 0 || !n->info.link_up || !ip_is4(target)) {
+    if (!n->ip6.on || !n->info.link_up || ip_is_none(ip6_source(n, target))) {
+      continue;
+    }
+    if (ip6_on_link(n, target)) {
+      return n;
+    }
+    by_router = by_router == NULL && !ip_is_none(ip6_router(n)) ? n : by_router;
+  }
+  return by_router;
+}
+
+struct nic *ip_route(struct net *net, struct ip_addr target) {
+  struct nic *by_gateway = NULL;
+  if (!ip_is4(target)) {
+    return route6(net, target);
+  }
+  for (u32 i = 0; i < net->nic_count; i++) {
+    struct nic *n = &net->nic[i];
+    if (n->address == 0 || !n->info.link_up) {
       continue;
     }
     if (((ip_to4(target) ^ n->address) & n->mask) == 0) {
@@ -40,11 +58,16 @@ struct nic *ip_route(struct net *net, struct ip_addr target) {
 }
 
 struct ip_addr ip_source(const struct nic *nic, struct ip_addr target) {
-  return ip_is4(target) && nic->address != 0 ? ip_of4(nic->address) : IP_NONE;
+  if (!ip_is4(target)) {
+    return ip6_source(nic, target);
+  }
+  return nic->address != 0 ? ip_of4(nic->address) : IP_NONE;
 }
 
 void ip_port_unreachable(struct nic *nic, const struct ip_in *ip, const struct rxbuf *frame) {
-  if (ip_is4(ip->target) && ip_to4(ip->target) == nic->address) {
+  if (!ip_is4(ip->target)) {
+    icmp6_error(nic, ip, frame, ICMP6_UNREACHABLE, 4, 0);
+  } else if (ip_to4(ip->target) == nic->address) {
     icmp_unreachable(nic, frame, 3);
   }
 }

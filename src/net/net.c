@@ -25,10 +25,15 @@ static void on_tick(struct core *core, u32 timer, void *owner) {
     u16 mtu = nic->mtu;
     plat_nic_info(i, &nic->info);
     nic->mtu = MIN(mtu, nic->info.mtu);
+    nic->ip6.mtu = MIN(nic->ip6.mtu, nic->info.mtu);
     arp_tick(nic);
     dhcp_tick(nic);
-    if (!was_up && nic->info.link_up && nic->address != 0) {
-      arp_announce(nic);
+    ip6_tick(nic);
+    if (!was_up && nic->info.link_up) {
+      ip6_link_up(nic);
+      if (nic->address != 0) {
+        arp_announce(nic);
+      }
     }
   }
   dns_tick(net);
@@ -72,11 +77,14 @@ enum err net_configure(struct net *net, u32 index, const struct net_if_config *c
   if (index >= net->nic_count) {
     return ERR_NOT_FOUND;
   }
-  if (config->prefix_len > 32) {
+  bool fixed = config->ip6.mode == NET_IP6_STATIC;
+  if (config->prefix_len > 32 || config->ip6.prefix_len > 128 ||
+      (fixed && config->ip6.prefix_len == 0)) {
     return ERR_RANGE;
   }
   struct nic *nic = &net->nic[index];
   memset(nic->arp, 0, sizeof nic->arp);
+  ip6_start(nic, &config->ip6);
   if (config->dhcp) {
     dhcp_start(nic);
     return ERR_OK;
@@ -86,9 +94,13 @@ enum err net_configure(struct net *net, u32 index, const struct net_if_config *c
   nic->prefix_len = config->prefix_len;
   nic->mask = config->prefix_len == 0 ? 0 : U32_MAX << (32 - config->prefix_len);
   nic->gateway = config->gateway;
-  arp_announce(nic);
+  if (nic->address != 0) {
+    arp_announce(nic);
+  }
   return ERR_OK;
 }
+
+static_assert(NET_IP6_MAX >= IP6_ADDRESSES_MAX, "all addresses can be told");
 
 void net_if_state(const struct net *net, u32 index, struct net_if_state *out) {
   ASSERT(index < net->nic_count);
@@ -98,7 +110,16 @@ void net_if_state(const struct net *net, u32 index, struct net_if_state *out) {
                                .prefix_len = nic->prefix_len,
                                .gateway = nic->gateway,
                                .dns = {nic->dns[0], nic->dns[1]},
-                               .mtu = nic->mtu};
+                               .mtu = nic->mtu,
+                               .gateway6 = ip6_router(nic)};
+  for (u32 i = 0; i < nic->ip6.address_count; i++) {
+    const struct ip6_address *a = &nic->ip6.address[i];
+    if (a->state != IP6_FREE) {
+      out->ip6[out->ip6_count].address = a->address;
+      out->ip6[out->ip6_count].valid = a->state == IP6_VALID;
+      out->ip6[out->ip6_count++].duplicate = a->state == IP6_DUPLICATE;
+    }
+  }
 }
 
 const struct net_stats *net_stats(const struct net *net) {
@@ -154,6 +175,7 @@ bool net_flush(struct core *core, void *ctx) {
   follow_flush(net);
   for (u32 i = 0; i < net->nic_count; i++) {
     arp_flush(&net->nic[i]);
+    nd_flush(&net->nic[i]);
     tx_flush(&net->nic[i]);
     waits |= net->nic[i].batch_count > 0;
   }

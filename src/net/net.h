@@ -10,11 +10,23 @@
 struct net;
 struct admit;
 
+enum net_ip6_mode {
+  NET_IP6_OFF,
+  NET_IP6_AUTO,    // what routers advertise
+  NET_IP6_STATIC,  // the address below; routers are listened to only without a gateway
+};
+struct net_if6_config {
+  enum net_ip6_mode mode;
+  struct ip_addr address;
+  u8 prefix_len;           // 1..128
+  struct ip_addr gateway;  // IP_NONE = by advertisements; may lie anywhere, fe80::1 as well
+};
 struct net_if_config {
-  bool dhcp;    // true: DHCPv4, the rest is ignored
-  u32 address;  // static
+  bool dhcp;    // true: DHCPv4, the rest of IPv4 is ignored
+  u32 address;  // static; 0 = no IPv4
   u8 prefix_len;
   u32 gateway;  // 0 = none; may lie outside the subnet (on-link route is implied)
+  struct net_if6_config ip6;
 };
 
 struct net_limits {  // every pool's size; the sum is printed at boot
@@ -33,6 +45,7 @@ enum err net_init(struct core *core, struct carve *carve, const struct net_limit
 // nic < plat_nic_count(). May be called again (new address); announces by gratuitous ARP.
 enum err net_configure(struct net *net, u32 nic, const struct net_if_config *config);
 
+#define NET_IP6_MAX 8u
 struct net_if_state {
   bool up;      // link up and an address present
   u32 address;  // 0 = none yet
@@ -40,6 +53,13 @@ struct net_if_state {
   u32 gateway;
   u32 dns[2];
   u16 mtu;
+  struct {
+    struct ip_addr address;
+    bool valid;      // false: being tried, or somebody else has it
+    bool duplicate;  // somebody else has it
+  } ip6[NET_IP6_MAX];
+  u32 ip6_count;
+  struct ip_addr gateway6;  // in use; IP_NONE = none
 };
 void net_if_state(const struct net *net, u32 nic, struct net_if_state *out);
 

@@ -21,6 +21,8 @@ extern u64 unit_now_ns;
 
 #define SIM_LOCAL IP4(10, 0, 0, 2)
 #define SIM_PEER IP4(10, 0, 0, 9)
+#define SIM_LOCAL6 ((struct ip_addr){0x20010db8ull << 32, 2})
+#define SIM_PEER6 ((struct ip_addr){0x20010db8ull << 32, 9})
 #define SIM_PORT 8883u
 #define SIM_FRAME 66000u
 #define SIM_QUEUE 2048u
@@ -49,6 +51,7 @@ static struct {
   u32 held_count, held_max;
   u32 rxbufs;  // outstanding
   bool tx_csum, tso;
+  bool v6;                                // TCP segments of and to the peer go over IPv6
   u32 loss, duplicate, corrupt, reorder;  // of 1000
   u64 delay_ns, device_ns;
   u32 split;  // receive buffers hold at most this much
@@ -128,8 +131,8 @@ static UNUSED void sim_send(struct sim_link *l, const u8 *data, u32 len) {
 
 void plat_nic_info(u32 nic, struct plat_nic *out) {
   (void)nic;
-  *out =
-      (struct plat_nic){.mtu = 1500, .link_up = true, .tx_csum = sim.tx_csum, .tx_tso4 = sim.tso};
+  *out = (struct plat_nic){
+      .mtu = 1500, .link_up = true, .tx_csum = sim.tx_csum, .tx_tso4 = sim.tso, .tx_tso6 = sim.tso};
   memcpy(out->mac, sim_mac, 6);
 }
 
@@ -209,13 +212,51 @@ static UNUSED u32 sim_sum(u32 sum, const u8 *p, u32 len) {
   }
   return sum;
 }
+// Of an IPv4 or IPv6 packet without extension headers; `len`: its payload.
 static UNUSED u32 sim_pseudo(const u8 *ip, u32 len) {
   u8 p[12];
+  if (ip[0] >> 4 == 6) {
+    u8 tail[4] = {0, 0, 0, ip[6]};
+    store_be16(tail, (u16)(len >> 16));
+    store_be16(p, (u16)len);
+    return sim_sum(sim_sum(sim_sum(0, ip + 8, 32), p, 2), tail, 4);
+  }
   memcpy(p, ip + 12, 8);
   p[8] = 0;
   p[9] = ip[9];
   store_be16(p + 10, (u16)len);
   return sim_sum(0, p, 12);
+}
+
+static u32 sim_ip_frame6(u8 *f, struct ip_addr source, struct ip_addr target, u8 protocol,
+                         u32 payload_len);
+// The peer's answer to a solicitation for its address.
+static UNUSED void sim_answer6(const u8 *ns) {
+  u8 f[86];
+  u32 len = sim_ip_frame6(f, SIM_PEER6, ip_load6(ns + 22), IP_ICMP6, 32);
+  u8 *m = f + 54;
+  memset(m, 0, 32);
+  m[0] = ICMP6_NA;
+  m[4] = 0x60;
+  ip_store6(m + 8, SIM_PEER6);
+  m[24] = 2;
+  m[25] = 1;
+  memcpy(m + 26, sim_peer_mac, 6);
+  f[21] = 255;
+  store_be16(m + 2, (u16)~sim_sum(sim_pseudo(f + 14, 32), m, 32));
+  sim_put(&sim.to_stack, f, len, unit_now_ns);
+}
+
+static UNUSED void sim_wire6(const u8 *f, u32 len) {
+  const u8 *ip = f + ETH_LEN;
+  SIM_CHECK(ip[0] >> 4 == 6 && load_be16(ip + 4) == len - ETH_LEN - 40);
+  if (ip[6] != 0) {
+    SIM_CHECK(sim_sum(sim_pseudo(ip, len - 54), ip + 40, len - 54) == 0xffff);
+  }
+  if (ip[6] == IP_ICMP6 && f[54] == ICMP6_NS && ip_equal(ip_load6(f + 62), SIM_PEER6) &&
+      !ip_is_none(ip_load6(ip + 8)) && sim.v6) {
+    sim_answer6(f);
+  }
 }
 
 // One frame as it goes over the wire; the stack's work is checked here.
@@ -233,26 +274,32 @@ static UNUSED void sim_wire(u8 *f, u32 len) {
       SIM_CHECK(sim_sum(0, ip + 20, len - 34) == 0xffff);
     }
   }
+  if (load_be16(f + 12) == ETH_IP6) {
+    sim_wire6(f, len);
+  }
   sim_send(&sim.to_peer, f, len);
 }
 
 static UNUSED void sim_segment_and_send(u8 *f, u32 len, const struct tx_frame *t) {
   u8 *ip = f + ETH_LEN;
-  u8 *tcp = ip + IP4_LEN;
+  bool v6 = load_be16(f + 12) == ETH_IP6;
+  u32 start = ETH_LEN + (v6 ? IP6_LEN : IP4_LEN);
+  u8 *tcp = f + start;
   if (t->csum_start != 0) {
-    SIM_CHECK(sim.tx_csum);
-    SIM_CHECK(load_be16(f + t->csum_start + t->csum_offset) == sim_pseudo(ip, len - 34));
+    SIM_CHECK(sim.tx_csum && t->csum_start == start);
+    SIM_CHECK(load_be16(f + t->csum_start + t->csum_offset) == sim_pseudo(ip, len - start));
   }
   if (t->gso == GSO_NONE) {
     if (t->csum_start != 0) {
       store_be16(tcp + 16, 0);
-      u32 sum = sim_sum(sim_pseudo(ip, len - 34), tcp, len - 34);
+      u32 sum = sim_sum(sim_pseudo(ip, len - start), tcp, len - start);
       store_be16(tcp + 16, (u16)~sum);
     }
     sim_wire(f, len);
     return;
   }
   SIM_CHECK(sim.tso && t->csum_start != 0);
+  SIM_CHECK(t->gso == (v6 ? GSO_TCP6 : GSO_TCP4));
   u32 header = (u32)t->part[0].len;
   u32 seq = load_be32(tcp + 4);
   u8 flags = tcp[13];
@@ -262,14 +309,18 @@ static UNUSED void sim_segment_and_send(u8 *f, u32 len, const struct tx_frame *t
     SIM_CHECK(header + n <= ETH_LEN + 1500);
     memcpy(out, f, header);
     memcpy(out + header, f + at, n);
-    store_be16(out + 16, (u16)(header - ETH_LEN + n));
-    store_be16(out + 24, 0);
-    store_be16(out + 24, (u16)~sim_sum(0, out + ETH_LEN, 20));
-    u8 *th = out + 34;
+    if (v6) {
+      store_be16(out + 18, (u16)(header - start + n));
+    } else {
+      store_be16(out + 16, (u16)(header - ETH_LEN + n));
+      store_be16(out + 24, 0);
+      store_be16(out + 24, (u16)~sim_sum(0, out + ETH_LEN, 20));
+    }
+    u8 *th = out + start;
     store_be32(th + 4, seq + (at - header));
     th[13] = at + n < len ? (u8)(flags & ~(TCPF_FIN | TCPF_PSH)) : flags;
     store_be16(th + 16, 0);
-    u32 sum = sim_sum(sim_pseudo(out + ETH_LEN, header - 34 + n), th, header - 34 + n);
+    u32 sum = sim_sum(sim_pseudo(out + ETH_LEN, header - start + n), th, header - start + n);
     store_be16(th + 16, (u16)~sum);
     sim_wire(out, header + n);
   }
@@ -319,7 +370,7 @@ static UNUSED void sim_start(u64 seed, const struct net_limits *limits, u64 now_
   sim.seed = seed * 0x9e3779b97f4a7c15ull + 1;
   sim.held_count = sim.frames_out = 0;
   sim.held_max = SIM_HELD;
-  sim.tx_csum = sim.tso = false;
+  sim.tx_csum = sim.tso = sim.v6 = false;
   sim.loss = sim.duplicate = sim.corrupt = sim.reorder = 0;
   sim.delay_ns = sim.device_ns = 0;
   sim.split = PLAT_RXBUF_SIZE;
@@ -337,9 +388,22 @@ static UNUSED void sim_static_address(void) {
   SIM_CHECK(net_configure(sim.net, 0, &config) == ERR_OK);
 }
 
+// The same with SIM_LOCAL6/64, duplicate detection done, and segments over IPv6 from now on.
+static UNUSED void sim_static_address6(void) {
+  struct net_if_config config = {
+      .ip6 = {
+          .mode = NET_IP6_STATIC, .address = SIM_LOCAL6, .prefix_len = 64, .gateway = SIM_PEER6}};
+  SIM_CHECK(net_configure(sim.net, 0, &config) == ERR_OK);
+  for (u32 i = 0; i < sim.net->nic[0].ip6.address_count; i++) {
+    sim.net->nic[0].ip6.address[i].state = IP6_VALID;
+  }
+  sim.v6 = true;
+}
+
 // The stack's connection of these ports with the peer, if there is one.
 static struct tcp_flow sim_flow(u16 local_port, u16 port) {
-  return (struct tcp_flow){ip_of4(SIM_LOCAL), ip_of4(SIM_PEER), local_port, port};
+  return sim.v6 ? (struct tcp_flow){SIM_LOCAL6, SIM_PEER6, local_port, port}
+                : (struct tcp_flow){ip_of4(SIM_LOCAL), ip_of4(SIM_PEER), local_port, port};
 }
 static UNUSED struct tcp_conn *sim_conn(u16 local_port, u16 port) {
   struct tcp_flow flow = sim_flow(local_port, port);
@@ -382,10 +446,25 @@ static UNUSED u32 sim_ip_frame(u8 *f, u8 protocol, u32 payload_len) {
   return ETH_LEN + 20 + payload_len;
 }
 
+static UNUSED u32 sim_ip_frame6(u8 *f, struct ip_addr source, struct ip_addr target, u8 protocol,
+                                u32 payload_len) {
+  memcpy(f, sim_mac, 6);
+  memcpy(f + 6, sim_peer_mac, 6);
+  store_be16(f + 12, ETH_IP6);
+  store_be32(f + 14, 6u << 28);
+  store_be16(f + 18, (u16)payload_len);
+  f[20] = protocol;
+  f[21] = 64;
+  ip_store6(f + 22, source);
+  ip_store6(f + 38, target);
+  return 54 + payload_len;
+}
+
 static UNUSED u32 sim_tcp_frame(u8 *f, const struct sim_seg *s) {
   u32 header = 20 + s->options_len;
-  u32 len = sim_ip_frame(f, IP_TCP, header + s->len);
-  u8 *t = f + 34;
+  u32 len = sim.v6 ? sim_ip_frame6(f, SIM_PEER6, SIM_LOCAL6, IP_TCP, header + s->len)
+                   : sim_ip_frame(f, IP_TCP, header + s->len);
+  u8 *t = f + (sim.v6 ? 54 : 34);
   store_be16(t, s->port);
   store_be16(t + 2, s->local_port != 0 ? s->local_port : SIM_PORT);
   store_be32(t + 4, s->seq);
@@ -407,6 +486,15 @@ static UNUSED u32 sim_tcp_frame(u8 *f, const struct sim_seg *s) {
 // A TCP segment the stack sent, as the peer reads it; false: not one (ARP, damaged).
 static UNUSED bool sim_read(const struct sim_packet *p, struct segment *s, const u8 **payload) {
   const u8 *f = p->data;
+  if (sim.v6) {
+    u32 segment = p->len < 74 ? 0 : load_be16(f + 18);
+    bool good = segment >= 20 && load_be16(f + 12) == ETH_IP6 && f[20] == IP_TCP &&
+                segment <= p->len - 54 &&
+                sim_sum(sim_pseudo(f + ETH_LEN, segment), f + 54, segment) == 0xffff &&
+                tcp_header_parse(f + 54, segment, segment, s);
+    *payload = f + 54 + (good ? s->header_len : 0);
+    return good;
+  }
   if (p->len < 54 || load_be16(f + 12) != ETH_IP4 || f[14] != 0x45 || f[23] != IP_TCP) {
     return false;
   }

@@ -10,13 +10,13 @@
 #include "net/admit.h"
 #include "net/checksum.h"
 #include "net/dns.h"
+#include "net/ip6.h"
 #include "net/tcp.h"
 
 #define ETH_LEN 14u
 #define IP4_LEN 20u
 #define TCP_LEN 20u
 #define UDP_LEN 8u
-#define IP6_LEN 40u
 #define HEADERS_MAX 128u
 #define ETH_IP4 0x0800u
 #define ETH_ARP 0x0806u
@@ -24,6 +24,9 @@
 #define IP_ICMP 1u
 #define IP_TCP 6u
 #define IP_UDP 17u
+#define IP_ICMP6 58u
+#define MS_NS 1000000ull
+#define SECOND_NS 1000000000ull
 
 #define BATCH 64u        // frames a NIC's batch holds
 #define RX_BATCH 128u    // frames taken a turn
@@ -99,6 +102,7 @@ struct nic {
   struct net_face face_sent;  // core 0: last told to the others
   u64 defended_ns;            // our address against another user of it, last
   struct dhcp dhcp;
+  struct ip6_nic ip6;
   struct tx_frame batch[BATCH];
   u32 batch_count;
   bool making;  // between tx_begin and tx_commit or tx_cancel: one frame at a time
@@ -108,11 +112,6 @@ struct listener {
   u16 port;
   const struct tcp_listener_ops *ops;
   void *user;
-};
-
-struct bucket {  // token bucket: `rate` events a second
-  u64 since_ns;
-  u32 left;
 };
 
 struct dns_query {       // one question under way (dns.c)
@@ -132,6 +131,14 @@ struct dns {
 };
 
 #define TCP_SPENT 4096u
+
+struct pmtu {  // of a path (pmtu.c)
+  struct ip_addr target;
+  u16 mtu;
+  u64 until_ns;
+};
+#define PMTU_ENTRIES 64u
+
 struct net {
   struct core *core;
   struct net_stats stats;
@@ -148,6 +155,8 @@ struct net {
   } udp[UDP_BINDS_MAX];
   u32 udp_count;
   struct dns dns;
+  struct pmtu pmtu[PMTU_ENTRIES];
+  bool pmtu_used;
   u16 ip_id;
   u32 timer;
   struct bucket rst_bucket, icmp_bucket;
@@ -241,13 +250,27 @@ void ip4_input(struct nic *nic, struct rxbuf *frame CONSUMES);
 enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len);
 void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code);
 
+// --- IPv6 (ip6.c)
+void ip6_input(struct nic *nic, struct rxbuf *frame CONSUMES);
+enum err ip6_write(struct nic *nic, u8 *h, struct ip_addr source, struct ip_addr target,
+                   u8 protocol, u32 len);
+// The same for a message of ours that chooses its source and hop limit (ICMPv6).
+enum err ip6_write_to(struct nic *nic, u8 *h, const struct icmp6_out *m, u8 protocol, u32 len);
+
+// --- paths (pmtu.c)
+static inline u32 ip_mtu(const struct nic *nic, struct ip_addr target) {
+  return ip_is4(target) ? nic->mtu : nic->ip6.mtu;
+}
+void pmtu_learn(struct net *net, struct ip_addr target, u32 mtu);
+u32 pmtu_of(const struct nic *nic, struct ip_addr target);  // at most the link's
+
 // Writes Ethernet and IP headers for a payload of `len` bytes behind them, ETH_LEN and
 // ip_header_len bytes. ERR_AGAIN: the next hop is not known yet; ERR_NOT_FOUND: `source` is not (or
 // no longer) this NIC's address.
 NODISCARD static inline enum err ip_header(struct nic *nic, u8 *h, struct ip_addr source,
                                            struct ip_addr target, u8 protocol, u32 len) {
   return ip_is4(target) ? ip4_write(nic, h, ip_to4(source), ip_to4(target), protocol, len)
-                        : ERR_NOT_FOUND;
+                        : ip6_write(nic, h, source, target, protocol, len);
 }
 
 // --- DNS (dns.c)

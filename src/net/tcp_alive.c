@@ -96,6 +96,7 @@ void tcp_icmp(struct net *net, struct ip_addr local, struct ip_addr remote, cons
   }
   u32 mss = next_mtu - ip_header_len(remote) - TCP_LEN - (c->ts_ok ? 12 : 0);
   if (mss < c->mss) {
+    pmtu_learn(net, remote, next_mtu);
     shrink(net, c, mss);
   }
 }

@@ -208,9 +208,9 @@ struct time_wait *tcp_wait_lookup(struct net *net, const struct tcp_flow *flow);
 void tcp_wait_free(struct net *net, struct time_wait *w);
 
 // --- opening (tcp_open.c)
-// The largest segment that this NIC's packets to `target` hold.
-static inline u32 tcp_mss_most(const struct nic *nic, struct ip_addr target) {
-  return (u32)nic->mtu - ip_header_len(target) - TCP_LEN;
+// The largest segment that fits packets of `mtu` bytes to `target`.
+static inline u32 tcp_mss_of(u32 mtu, struct ip_addr target) {
+  return mtu - ip_header_len(target) - TCP_LEN;
 }
 // What the peer's SYN says of it: options, window, sequence.
 void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struct segment *s);

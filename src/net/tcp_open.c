@@ -49,7 +49,7 @@ enum err tcp_connect(struct net *net, struct ip_addr address, u16 port,
   c->user = user;
   c->ts_ok = c->sack_ok = true;  // offered: the answer decides
   c->rcv_shift = TCP_WINDOW_SHIFT;
-  c->mss = (u16)tcp_mss_most(nic, address);
+  c->mss = (u16)tcp_mss_of(pmtu_of(nic, address), address);
   tcp_send_syn(net, c);
   c->rtx_ns = net->core->now_ns + c->rto_ms * TCP_MS;
   tcp_rearm(net, c);
@@ -69,7 +69,7 @@ void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struc
   c->sack_ok = s->opt.sack_permitted;
   c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
   c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;
-  u32 most = tcp_mss_most(&net->nic[c->nic], c->remote);
+  u32 most = tcp_mss_of(pmtu_of(&net->nic[c->nic], c->remote), c->remote);
   u32 told = s->opt.mss != 0 ? s->opt.mss : ip_is4(c->remote) ? 536u : 1220u;  // RFC 9293 3.7.1
   c->mss = (u16)(MAX(MIN(told, most), 88u) - (c->ts_ok ? 12 : 0));
   c->cwnd = 10u * c->mss;  // RFC 6928

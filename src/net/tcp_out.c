@@ -323,7 +323,7 @@ void tcp_send_syn_at(struct net *net, struct tcp_conn *c, u32 ts) {
   store_be16(h + 14, (u16)MIN(TCP_RX_BYTES, U16_MAX));  // RFC 7323 2.2: never scaled in a SYN
   struct writer w = writer_init(span_of(h + TCP_LEN, 40));
   write_be16(&w, 2 << 8 | 4);
-  write_be16(&w, (u16)tcp_mss_most(nic, c->remote));
+  write_be16(&w, (u16)tcp_mss_of(ip_mtu(nic, c->remote), c->remote));
   if (c->sack_ok) {
     write_bytes(&w, BYTES_LIT("\x01\x01\x04\x02"));
   }

@@ -30,7 +30,7 @@ enum err udp_send(struct net *net, u32 nic_index, const struct udp_packet *p) {
   ASSERT(nic_index < net->nic_count);
   struct nic *nic = &net->nic[nic_index];
   u32 len = UDP_LEN + (u32)p->payload.len;
-  if (len + ip_header_len(p->target) > nic->mtu) {
+  if (len + ip_header_len(p->target) > ip_mtu(nic, p->target)) {
     return ERR_LIMIT;
   }
   struct txbuf *b = txbuf_take(net, (u32)p->payload.len, TXBUF_CONTROL);
