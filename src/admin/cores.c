@@ -96,6 +96,16 @@ static bool connect(struct carve *carve, const struct limits *l) {
   return true;
 }
 
+// The brokers become one.
+static bool join(struct carve *carve, const struct limits *l) {
+  struct broker_shared *shared = broker_shared_open(carve, count, &l->broker);
+  bool good = shared != NULL;
+  for (u32 i = 0; i < count && good; i++) {
+    good = broker_join(cores[i], carve, shared) == ERR_OK;
+  }
+  return good;
+}
+
 bool cores_init(struct carve *carve, const struct limits *l) {
   struct span heap = carve_take(carve, l->tls_heap_len, 64);
   if (heap.ptr == NULL) {
@@ -116,7 +126,7 @@ bool cores_init(struct carve *carve, const struct limits *l) {
       return false;
     }
   }
-  return true;
+  return count == 1 || join(carve, l);
 }
 
 bool cores_serve(const struct config *c) {

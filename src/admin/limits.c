@@ -38,8 +38,13 @@ void limits_from_memory(u64 memory_len, u32 cores, struct limits *out) {
   u64 mail_len = divide_mail(memory_len, cores, out);
   out->core_len = (memory_len - MIN(mail_len, memory_len / 2)) / cores;
   u64 part = out->core_len / 64;
-  // 32/64: sessions, subscriptions, messages, retained
+  // 32/64: sessions, subscriptions, messages, retained; with several cores also what they share
   broker_limits_default(&out->broker, 32 * part);
+  if (cores > 1) {
+    u64 shared =
+        broker_join_bytes(cores, &out->broker) + broker_shared_bytes(cores, &out->broker) / cores;
+    broker_limits_default(&out->broker, 32 * part - MIN(shared, 16 * part));
+  }
   // 8/64: what a connection costs beside its session
   u32 connections = (u32)MIN(8 * part / CONNECTION_BYTES, 1000000ull);
   // 1/64: connections with several segments in flight; one without falls back to NewReno

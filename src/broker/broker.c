@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The broker's memory: every pool and table, from one sum.
-#include "broker/state.h"
+#include "broker/cross.h"
 
 // What one session is given, beside its messages.
 #define SUBS_PER_SESSION 4u
@@ -141,7 +141,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
   blocks_init(&b->blocks, memory, l->message_bytes);
   b->route_head = b->route_tail = b->route_shared = NONE;
   b->stall_head = b->stall_tail = b->doom_head = NONE;
-  b->disk_head = b->disk_tail = NONE;
+  b->disk_head = b->disk_tail = b->route_ticket = NONE;
   list_init(&b->wait_list);
   tree_init(b);
   retained_init(b);
@@ -153,6 +153,9 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
 bool broker_stage(struct core *core, void *broker) {
   struct broker *b = broker;
   bool did = ceiling_stage(b, core->now_ns);
+  if (b->cross != NULL) {
+    did |= cross_stage(b);
+  }
   did |= share_stage(b);
   return retained_stage(b, core->now_ns) || did;
 }

@@ -86,6 +86,19 @@ void broker_limits_default(struct broker_limits *out, u64 memory_len);
 u64 broker_bytes(const struct broker_limits *limits);
 enum err broker_init(struct core *core, struct carve *carve, const struct broker_limits *limits);
 
+// --- Several cores: each has a broker of its own; together they are one.
+
+struct broker_shared;  // what all of them read
+// `limits` are those of one core.
+u64 broker_shared_bytes(u32 cores, const struct broker_limits *limits);
+// NULL: no memory. OWNED by all cores for the program's life.
+struct broker_shared *broker_shared_open(struct carve *carve, u32 cores,
+                                         const struct broker_limits *limits);
+u64 broker_join_bytes(u32 cores, const struct broker_limits *limits);  // of each core
+// Right after broker_init, when the core has its mailbox and the epoch; gives the core the hash key
+// that all share.
+enum err broker_join(struct core *core, struct carve *carve, struct broker_shared *shared);
+
 // Takes over the ceilings that no pool depends on, for what comes from now on.
 void broker_change_limits(struct broker *b, const struct broker_limits *limits);
 
@@ -111,6 +124,8 @@ struct broker_ops {
   // the server sends DISCONNECT with the reason where the version has it, then closes. The session
   // is detached when this is called.
   void (*kick)(void *user, enum mqtt_reason reason);
+  // With several cores: what broker_on_connect has begun is done, as if it returned now.
+  void (*entered)(void *user, struct session *s, enum mqtt_reason reason, u16 keep_alive_s);
 };
 void broker_set_ops(struct broker *b, const struct broker_ops *ops);
 
@@ -133,6 +148,10 @@ struct access_who broker_who(const struct session *s, u32 *credential);
 enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
                                    struct bytes packet, const struct broker_identity *id,
                                    u64 now_ns, struct session **out, u16 *keep_alive_s);
+// With several cores *out is NULL then: another core may have the session. `entered` is called when
+// all is decided, never from within; until then the connection reads nothing, and says
+// broker_forget when it goes.
+void broker_forget(struct broker *b, const void *user);
 // The others return 0 or the reason to disconnect with. MQTT_SERVER_BUSY: nothing was done for want
 // of memory, or because the client does not read its acknowledgements: hand the same packet over
 // again later and read nothing behind it. `packet` is the whole packet that the struct's parts

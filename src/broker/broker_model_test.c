@@ -2,9 +2,10 @@
 // Proves: over long random histories (connect, takeover, clean start, expiry, wills, subscribe,
 // publish in every QoS, retained, lost acknowledgements, lost connections, time) every client gets
 // exactly what a slow model of lists says: nothing lost, twice, out of order or with another QoS,
-// flag or identifier; and every invariant holds after each step. Seeds are fixed.
+// flag or identifier; and every invariant holds after each step. Seeds are fixed. The same with two
+// and three cores, each connection on any of them: what one core promises, several do.
 #pragma GCC diagnostic ignored "-Wunused-function"
-#include "broker/broker_test_support.h"
+#include "broker/cross_test_support.h"
 
 #include <cmocka.h>
 
@@ -33,6 +34,7 @@ struct model_sub {
   u32 id;
 };
 struct model_session {
+  const struct world *session_core;
   bool exists;
   struct client *c;  // NULL = offline
   struct client client[2];
@@ -62,10 +64,31 @@ static struct {
   u32 payload;  // 0 = none
   u8 qos;
 } kept[TOPICS];
-static struct world w;
+static u64 rng_core = 1;
+// A stream of its own: with one core the histories stay as they were.
+static u32 rnd_other(u32 n) {
+  rng_core = rng_core * 6364136223846793005ull + 1442695040888963407ull;
+  return (u32)(rng_core >> 33) % n;
+}
+
+static struct world one;
+static struct cluster cl;
+static u32 cores;
+
+static void settle(void) {
+  if (cores == 1) {
+    world_run(&one, 0);
+  } else {
+    unit_now_ns += 3000000;  // deadlines of two cores are not in one tick of their timers
+    cluster_settle(&cl);
+  }
+}
+static struct world *any_core(void) {
+  return cores == 1 ? &one : &cl.w[rnd_other(cores)];
+}
 static u64 rng;
 static u32 serial, group;
-static u32 delivered, wills, replays, takeovers, resent;
+static u32 delivered, wills, replays, takeovers, resent, moved;
 
 static const char *topics[TOPICS] = {"a",   "a/b", "a/b/c", "a//c", "/",
                                      "b/c", "$x",  "$x/b",  "b",    "c/a/b/c/d"};
@@ -399,8 +422,18 @@ static void op_connect(u32 n) {
   struct broker_identity who = {.qos_max = 2};
   c->awake = c->kicked = false;
   c->rx_pos = c->rx_len = 0;
-  CHECK(broker_on_connect(w.b, c, &d, writer_bytes(&out), &who, unit_now_ns, &c->s,
+  const struct world *before = s->session_core;
+  c->w = any_core();
+  moved += present && before != c->w ? 1 : 0;
+  s->session_core = c->w;
+  CHECK(broker_on_connect(c->w->b, c, &d, writer_bytes(&out), &who, unit_now_ns, &c->s,
                           &c->keep_alive_s) == MQTT_SUCCESS);
+  c->entering = c->s == NULL;
+  if (c->entering) {
+    settle();
+  }
+  CHECK(!c->entering);
+  CHECK(c->s != NULL);
   CHECK(other_on == (other->kicked && other->reason == MQTT_SESSION_TAKEN_OVER) || !other_on);
   CHECK(other->s == NULL);
   s->c = c;
@@ -461,7 +494,7 @@ static void op_subscribe(struct model_session *s) {
         replays++;
       }
     }
-    world_run(&w, 0);
+    settle();
   }
 }
 
@@ -588,14 +621,34 @@ static void op_leave(struct model_session *s) {
   }
 }
 
+// With several cores from deadline to deadline, so that they fall due in the order of time.
+static void op_time(u64 ns) {
+  u64 end = unit_now_ns + ns;
+  while (cores > 1) {
+    u64 next = end;
+    for (u32 i = 0; i < SESSIONS; i++) {
+      if (ms[i].exists && ms[i].c == NULL) {
+        next = MIN(next, MIN(ms[i].will_at, ms[i].expire_at));
+      }
+    }
+    if (next >= end) {
+      break;
+    }
+    unit_now_ns = MAX(unit_now_ns, next + 2200000);
+    model_time();
+    settle();
+  }
+  unit_now_ns = MAX(unit_now_ns, end);
+  model_time();
+  settle();
+}
+
 static void step(void) {
   u32 n = rnd(SESSIONS);
   struct model_session *s = &ms[n];
   u32 op = rnd(100);
   if (op < 4) {
-    unit_now_ns += 1007300000ull;
-    model_time();
-    world_run(&w, 0);
+    op_time(1007300000ull);
     return;
   }
   if (s->c == NULL) {
@@ -626,29 +679,53 @@ static void step(void) {
   }
 }
 
-static void random_histories(void **state) {
-  (void)state;
-  for (u32 seed = 1; seed <= 60; seed++) {
+static void check(void) {
+  if (cores == 1) {
+    broker_check(one.b);
+  } else {
+    cluster_check(&cl);
+  }
+}
+
+static void histories(u32 seeds) {
+  for (u32 seed = 1; seed <= seeds; seed++) {
     rng = seed * 0x9e3779b97f4a7c15ull;
     memset(ms, 0, sizeof ms);
     memset(kept, 0, sizeof kept);
-    world_open(&w);
+    if (cores == 1) {
+      world_open(&one);
+    } else {
+      cluster_open(&cl, cores, NULL);
+    }
     for (u32 i = 0; i < SESSIONS; i++) {
-      client_init(&ms[i].client[0], &w, MQTT_V5);
-      client_init(&ms[i].client[1], &w, MQTT_V5);
+      client_init(&ms[i].client[0], any_core(), MQTT_V5);
+      client_init(&ms[i].client[1], any_core(), MQTT_V5);
     }
     for (u32 k = 0; k < 1500; k++) {
       step();
+      if (cores > 1) {
+        settle();
+      }
       if (k % 8 == 0) {
-        broker_check(w.b);
+        check();
       }
     }
     for (u32 i = 0; i < SESSIONS; i++) {
       client_free(&ms[i].client[0]);
       client_free(&ms[i].client[1]);
     }
-    world_close(&w);
+    if (cores == 1) {
+      world_close(&one);
+    } else {
+      cluster_close(&cl);
+    }
   }
+}
+
+static void random_histories(void **state) {
+  (void)state;
+  cores = 1;
+  histories(60);
   printf("model: %u delivered, %u resent, %u wills, %u retained, %u takeovers\n", delivered, resent,
          wills, replays, takeovers);
   CHECK(delivered > 10000);
@@ -658,7 +735,22 @@ static void random_histories(void **state) {
   CHECK(takeovers > 100);
 }
 
+static void random_histories_of_two_cores(void **state) {
+  (void)state;
+  cores = 2;
+  histories(20);
+}
+
+static void random_histories_of_three_cores(void **state) {
+  (void)state;
+  cores = 3;
+  histories(20);
+  CHECK(moved > 500);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(random_histories)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(random_histories),
+                                     cmocka_unit_test(random_histories_of_two_cores),
+                                     cmocka_unit_test(random_histories_of_three_cores)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

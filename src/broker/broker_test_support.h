@@ -38,6 +38,7 @@ struct client {
   u32 wakes;
   bool awake;
   bool kicked;
+  bool entering;            // on several cores: CONNECT is under way
   enum mqtt_reason reason;  // why the connection ended
   struct mqtt_connack connack;
   u16 keep_alive_s;
@@ -64,6 +65,16 @@ static void on_kick(void *user, enum mqtt_reason reason) {
   c->reason = reason;
 }
 
+static void on_entered(void *user, struct session *s, enum mqtt_reason reason, u16 keep_alive_s) {
+  struct client *c = user;
+  CHECK(c->entering);
+  CHECK((s != NULL) == (reason == MQTT_SUCCESS));
+  c->entering = false;
+  c->s = s;
+  c->reason = reason;
+  c->keep_alive_s = keep_alive_s;
+}
+
 static void world_limits(struct world *w, const struct broker_limits *l) {
   memset(w, 0, sizeof *w);
   u32 timers = l->sessions + 16;
@@ -75,7 +86,8 @@ static void world_limits(struct world *w, const struct broker_limits *l) {
   CHECK(broker_init(&w->core, &carve, l) == ERR_OK);
   w->b = w->core.broker;
   loop_stage(&w->core, "broker", broker_stage, w->b);
-  broker_set_ops(w->b, &(struct broker_ops){.wake = on_wake, .kick = on_kick});
+  broker_set_ops(w->b,
+                 &(struct broker_ops){.wake = on_wake, .kick = on_kick, .entered = on_entered});
 }
 static void world_open(struct world *w) {
   struct broker_limits l;
@@ -139,6 +151,9 @@ static struct bytes client_next(struct client *c) {
 static void client_detach(struct client *c) {
   if (c->s != NULL) {
     broker_detach(c->s, unit_now_ns);
+  } else if (c->entering) {
+    broker_forget(c->w->b, c);
+    c->entering = false;
   }
   c->s = NULL;
   c->awake = false;
@@ -199,7 +214,20 @@ static enum mqtt_reason client_send(struct client *c, struct bytes packet) {
   return r;
 }
 
-static bool client_connect_with(struct client *c, const struct mqtt_connect_out *o) {
+// Of a CONNECT that has been decided: reads the CONNACK.
+static bool client_entered(struct client *c) {
+  CHECK(!c->entering);
+  if (c->reason != MQTT_SUCCESS) {
+    return false;
+  }
+  struct bytes first = client_next(c);
+  CHECK(first.len > 0 && first.ptr[0] >> 4 == MQTT_CONNACK);
+  CHECK(mqtt_decode_connack(c->version, first, &c->connack) == MQTT_SUCCESS);
+  return true;
+}
+
+// `entering` afterwards: client_entered follows.
+static void client_begin(struct client *c, const struct mqtt_connect_out *o) {
   u8 *buf = malloc(200000);
   struct writer w = writer_init(span_of(buf, 200000));
   mqtt_encode_connect(&w, o);
@@ -224,13 +252,15 @@ static bool client_connect_with(struct client *c, const struct mqtt_connect_out 
   memset(copy, 0xdd, w.pos);
   free(copy);
   free(buf);
-  if (c->reason != MQTT_SUCCESS) {
-    return false;
+  c->entering = c->reason == MQTT_SUCCESS && c->s == NULL;
+}
+static void (*clients_settle)(void);  // runs the cores until nothing moves
+static bool client_connect_with(struct client *c, const struct mqtt_connect_out *o) {
+  client_begin(c, o);
+  if (c->entering) {
+    clients_settle();
   }
-  struct bytes first = client_next(c);
-  CHECK(first.len > 0 && first.ptr[0] >> 4 == MQTT_CONNACK);
-  CHECK(mqtt_decode_connack(c->version, first, &c->connack) == MQTT_SUCCESS);
-  return true;
+  return client_entered(c);
 }
 static bool client_connect(struct client *c, const char *id, bool clean, u32 expiry_s) {
   struct mqtt_prop_out props[] = {{.id = MQTT_P_SESSION_EXPIRY, .number = expiry_s}, {0}};

@@ -3,7 +3,7 @@
 // before anything is changed that cannot be undone.
 #include "base/fmt.h"
 #include "base/utf8.h"
-#include "broker/state.h"
+#include "broker/cross.h"
 
 static enum mqtt_reason check_connect(const struct broker *b, const struct mqtt_connect *c,
                                       struct bytes packet, const struct broker_identity *id) {
@@ -214,28 +214,18 @@ static void give_back(struct broker *b, struct message *will, u8 *connack, struc
   }
 }
 
-// [MQTT-3.1.3-5] [MQTT-3.1.3-7] [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
-enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
-                                   struct bytes packet, const struct broker_identity *id,
-                                   u64 now_ns, struct session **out, u16 *keep_alive_s) {
-  ASSERT(user != NULL);
-  ASSERT(id->qos_max <= 2);
-  b->stats.messages_received++;
-  b->stats.bytes_received += packet.len;
-  enum mqtt_reason reason = check_connect(b, c, packet, id);
-  if (reason != MQTT_SUCCESS) {
-    return reason;
-  }
+// [MQTT-3.1.4-5] [MQTT-3.2.0-1] [MQTT-3.2.0-2]
+enum mqtt_reason connect_finish(struct broker *b, void *user, const struct mqtt_connect *c,
+                                struct bytes packet, const struct broker_identity *id,
+                                bool assigned, u64 now_ns, struct session **out,
+                                u16 *keep_alive_s) {
   // Memory first: what follows cannot be undone.
-  u8 assigned[ASSIGNED_MAX];
+  struct bytes client_id = id->client_id;
   struct connack a = {.qos_max = id->qos_max,
                       .keep_alive_s = keep_alive_of(b, c),
+                      .assigned = assigned ? client_id : bytes_of(NULL, 0),
                       .auth_method = id->auth_method,
                       .auth_data = id->auth_data};
-  struct bytes client_id = id->client_id.len > 0 ? id->client_id : bytes_part(packet, c->client_id);
-  if (client_id.len == 0) {
-    client_id = a.assigned = assign_id(b, id->id_prefix, assigned);
-  }
   struct access_who who = {id->username, client_id, id->has_username};
   struct message *will = c->has_will ? make_will(b, c, packet, &who, id) : NULL;
   struct control *control = pool_take(&b->controls);
@@ -268,6 +258,34 @@ enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mq
   retained_resume(s);
   share_online(s);
   return MQTT_SUCCESS;
+}
+
+// [MQTT-3.1.3-5] [MQTT-3.1.3-7]
+enum mqtt_reason broker_on_connect(struct broker *b, void *user, const struct mqtt_connect *c,
+                                   struct bytes packet, const struct broker_identity *id,
+                                   u64 now_ns, struct session **out, u16 *keep_alive_s) {
+  ASSERT(user != NULL);
+  ASSERT(id->qos_max <= 2);
+  b->stats.messages_received++;
+  b->stats.bytes_received += packet.len;
+  enum mqtt_reason reason = check_connect(b, c, packet, id);
+  if (reason != MQTT_SUCCESS) {
+    return reason;
+  }
+  u8 room[ASSIGNED_MAX];
+  struct broker_identity known = *id;
+  if (known.client_id.len == 0) {
+    known.client_id = bytes_part(packet, c->client_id);
+  }
+  bool assigned = known.client_id.len == 0;
+  if (assigned) {
+    known.client_id = assign_id(b, id->id_prefix, room);
+  }
+  *out = NULL;
+  // A bridge's session is of this core alone: nobody else asks for it.
+  return b->cross != NULL && id->access_set != BROKER_ACCESS_BRIDGES
+             ? claim_begin(b, user, c, packet, &known, known.client_id, assigned)
+             : connect_finish(b, user, c, packet, &known, assigned, now_ns, out, keep_alive_s);
 }
 
 struct access_who broker_who(const struct session *s, u32 *credential) {

@@ -77,6 +77,7 @@ void control_release(struct session *s) {
       if (ticket_at(b, c->ticket)->parts > 0) {
         break;
       }
+      c->reason = ticket_reason(b, c->ticket, c->reason);
       ticket_leave(b, c->ticket);
       c->ticket = NONE;
     }

@@ -34,27 +34,6 @@ void *session_user(const struct session *s) {
   return s->user;
 }
 
-// The filter that ends at this node, written from its end.
-static bool write_filter(const struct broker *b, u32 node, struct span room, struct bytes *out) {
-  usize at = room.len;
-  for (u32 i = node; i != b->root; i = node_at(b, i)->parent) {
-    struct bytes level = level_text_bytes(&node_at(b, i)->text);
-    usize need = level.len + (i != node ? 1 : 0);
-    if (need > at) {
-      return false;
-    }
-    if (i != node) {
-      room.ptr[--at] = '/';
-    }
-    at -= level.len;
-    if (level.len > 0) {
-      memcpy(room.ptr + at, level.ptr, level.len);
-    }
-  }
-  *out = bytes_of(room.ptr + at, room.len - at);
-  return true;
-}
-
 bool session_next_subscription(const struct session *s, u32 *cursor, struct span room,
                                struct broker_subscription *out) {
   const struct broker *b = s->b;
@@ -75,7 +54,7 @@ bool session_next_subscription(const struct session *s, u32 *cursor, struct span
   if (shared) {
     out->group = level_text_bytes(&share_at(b, sub->share)->name);
   }
-  if (!write_filter(b, sub->node, room, &out->filter)) {
+  if (!tree_filter(b, sub->node, room, &out->filter)) {
     out->filter = BYTES_LIT("(too long)");
   }
   u32 next = sub->session_next;

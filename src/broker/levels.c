@@ -25,13 +25,13 @@ void levels_split(struct broker *b, struct bytes topic, struct levels *out) {
   out->more = start <= len;
 }
 
-bool level_text_set(struct broker *b, struct level_text *t, struct bytes text, u32 hash) {
+bool level_text_set(struct blocks *a, struct level_text *t, struct bytes text, u32 hash) {
   ASSERT(text.len <= U16_MAX);
   t->hash = hash;
   t->len = (u16)text.len;
   u8 *to = t->text;
   if (text.len > LEVEL_INLINE) {
-    t->block = blocks_take(&b->blocks, text.len);
+    t->block = blocks_take(a, text.len);
     if (t->block == NULL) {
       t->len = 0;
       return false;
@@ -44,9 +44,9 @@ bool level_text_set(struct broker *b, struct level_text *t, struct bytes text, u
   return true;
 }
 
-void level_text_clear(struct broker *b, struct level_text *t) {
+void level_text_clear(struct blocks *a, struct level_text *t) {
   if (t->len > LEVEL_INLINE) {
-    blocks_put(&b->blocks, t->block);
+    blocks_put(a, t->block);
   }
   t->len = 0;
 }

@@ -62,6 +62,28 @@ struct message *message_make(struct broker *b, const struct message_in *in) {
   return m;
 }
 
+struct message *message_adopt(struct broker *b, const struct message *remote) {
+  u64 len = (u64)remote->len + remote->origin_len;
+  struct message *m = blocks_take(&b->blocks, sizeof *m + len);
+  if (m == NULL) {
+    return NULL;
+  }
+  *m = (struct message){.refs = 1,  // the other's count is its own core's
+                        .topic_len = remote->topic_len,
+                        .props_off = remote->props_off,
+                        .raw_off = remote->raw_off,
+                        .payload_off = remote->payload_off,
+                        .len = remote->len,
+                        .qos = remote->qos,
+                        .retain = remote->retain,
+                        .origin_len = remote->origin_len,
+                        .expires_ns = remote->expires_ns};
+  memcpy(m->data, remote->data, len);
+  b->stats.messages_stored++;
+  b->stats.message_bytes_stored += blocks_len(&b->blocks, m);
+  return m;
+}
+
 void message_unref(struct broker *b, struct message *m) {
   ASSERT(m->refs > 0);
   if (--m->refs > 0) {

@@ -5,7 +5,7 @@
 //     PUBLISH, the third copy too, is answered by PUBREC and not routed [MQTT-4.3.3-10].
 // I2  Acknowledgements are queued in the order of the packets they answer [MQTT-4.6.0-2..4].
 #include "base/utf8.h"
-#include "broker/state.h"
+#include "broker/cross.h"
 
 // Topic of the PUBLISH by its alias, and the alias's upkeep [MQTT-3.3.2-7..12].
 static enum mqtt_reason resolve_alias(struct session *s, const struct mqtt_publish *p,
@@ -128,6 +128,27 @@ static void rate_count(struct session *s, u32 len, u64 now_ns) {
   }
 }
 
+static void count_publish(struct session *s, const struct mqtt_publish *p, struct bytes packet,
+                          u64 now_ns) {
+  struct broker_stats *t = &s->b->stats;
+  t->messages_received++;
+  t->publish_received++;
+  t->publish_bytes_received += p->payload.len;
+  t->bytes_received += packet.len;
+  rate_count(s, (u32)packet.len, now_ns);
+}
+
+// The ticket of the present routing, when other cores have a part in it.
+static u32 take_ticket(struct broker *b) {
+  u32 ticket = b->route_ticket;
+  b->route_ticket = NONE;
+  if (ticket != NONE && ticket_at(b, ticket)->parts == 0) {
+    ticket_leave(b, ticket);
+    ticket = NONE;
+  }
+  return ticket;
+}
+
 // [MQTT-2.2.1-5] [MQTT-3.3.4-1] [MQTT-4.3.2-4] [MQTT-4.3.2-5] [MQTT-4.3.3-8] [MQTT-4.3.3-9]
 // [MQTT-4.3.3-12] 3.1.1 [MQTT-3.3.5-2]
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
@@ -161,11 +182,18 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   if (p->qos == 2 && s->inbound_count >= INBOUND_QOS2_MAX) {
     return MQTT_RECEIVE_MAXIMUM_EXCEEDED;
   }
+  if (p->qos > 0 && b->cross != NULL) {
+    b->route_ticket = ticket_open(b, s);
+    if (b->route_ticket == NONE) {
+      return MQTT_SERVER_BUSY;
+    }
+  }
   if (p->qos == 2) {
     bool added = inbound_add(s, p->packet_id);
     ASSERT(added);
   }
   reason = route_publish(s, p, packet, topic, now_ns);
+  u32 ticket = take_ticket(b);
   bool refused = reason >= MQTT_UNSPECIFIED_ERROR;
   if (p->qos == 2 && refused && (s->version == MQTT_V5 || reason == MQTT_SERVER_BUSY)) {
     (void)inbound_remove(s, p->packet_id);  // 4.3.3: the exchange ends with this PUBREC
@@ -177,18 +205,18 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
     // 3.1.1 cannot say that a message was not retained: rather than acknowledge what was not done
     // the connection ends.
     (void)inbound_remove(s, p->packet_id);
+    if (ticket != NONE) {
+      ticket_leave(b, ticket);
+    }
     return reason;
   }
-  b->stats.messages_received++;
-  b->stats.publish_received++;
-  b->stats.publish_bytes_received += p->payload.len;
-  b->stats.bytes_received += packet.len;
-  rate_count(s, (u32)packet.len, now_ns);
+  count_publish(s, p, packet, now_ns);
   if (p->qos == 0) {
     return MQTT_SUCCESS;
   }
   u8 type = p->qos == 1 ? MQTT_PUBACK : MQTT_PUBREC;
-  (void)control_push(s, type, p->packet_id, (u8)reason, NULL, 0);  // control_room was asked
+  // control_room was asked.
+  (void)control_push_after(s, type, p->packet_id, (u8)reason, NULL, 0, ticket);
   return MQTT_SUCCESS;
 }
 

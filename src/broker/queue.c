@@ -117,6 +117,21 @@ void queue_clear(struct session *s) {
   ASSERT(s->queue.bytes == 0);
 }
 
+void queue_prepend(struct session *s, struct list *front) {
+  struct broker_stats *t = &s->b->stats;
+  if (front->head == NONE) {
+    return;
+  }
+  entry_at(s->b, front->tail)->next = s->queue.head;
+  s->queue.head = front->head;
+  s->queue.tail = s->queue.tail == NONE ? front->tail : s->queue.tail;
+  s->queue.count += front->count;
+  s->queue.bytes += front->bytes;
+  t->queued += front->count;
+  t->queued_bytes += front->bytes;
+  list_reset(front);
+}
+
 static bool sequence_has_room(const struct session *s) {
   u32 oldest = s->seq_next;
   if (s->inflight.head != NONE) {
@@ -221,7 +236,7 @@ bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 s
                 bool unlimited) {
   struct broker *b = s->b;
   ASSERT(qos <= 2);
-  if (s->user == NULL && qos == 0 && !b->limits.queue_qos0) {
+  if (s->user == NULL && qos == 0 && !b->limits.queue_qos0 && s->move == 0) {
     return true;  // 4.1: QoS 0 is not kept for who is away
   }
   struct entry *e = queue_make_room(s, m->len, qos, unlimited) ? pool_take(&b->entries) : NULL;

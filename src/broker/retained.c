@@ -6,14 +6,17 @@
 // I1  A node exists while refs > 0 (children, a message, replays that stand on it) or it is the
 //     root.
 // I2  A replay reads a message when it queues it: never an older one than what is retained then.
-#include "broker/state.h"
+// I3  With several cores each has all that is retained. Every change carries a stamp that is later
+//     than any its core has seen; the latest wins, so all cores come to the same. A deletion is
+//     remembered for a while (a grave), for a set of before it that comes after it.
+#include "broker/cross.h"
 
 static u32 rnode_make(struct broker *b, u32 parent, struct bytes text, u32 hash) {
   struct rnode *n = pool_take(&b->rnodes);
   if (n == NULL) {
     return NONE;
   }
-  if (!level_text_set(b, &n->text, text, hash)) {
+  if (!level_text_set(&b->blocks, &n->text, text, hash)) {
     pool_put(&b->rnodes, n);
     return NONE;
   }
@@ -71,7 +74,7 @@ static void rnode_prune(struct broker *b, u32 i) {
     *link = n->hash_next;
     ASSERT(p->refs > 0);
     p->refs--;
-    level_text_clear(b, &n->text);
+    level_text_clear(&b->blocks, &n->text);
     pool_put(&b->rnodes, n);
     i = parent;
   }
@@ -113,7 +116,7 @@ static void rnode_clear(struct broker *b, u32 i) {
 }
 
 // [MQTT-3.3.1-5]
-bool retained_set(struct broker *b, struct message *m) {
+bool retained_set(struct broker *b, struct message *m, u64 stamp) {
   ASSERT(message_payload_len(m) > 0);
   u32 i = b->stats.retained < b->limits.retained ? rwalk(b, message_topic(m), true)
                                                  : rwalk(b, message_topic(m), false);
@@ -121,6 +124,9 @@ bool retained_set(struct broker *b, struct message *m) {
     return false;
   }
   struct rnode *n = rnode_at(b, i);
+  if (n->stamp > stamp) {
+    return true;  // I3
+  }
   u64 old_len = n->message == NULL ? 0 : n->message->len;
   u64 most = b->limits.retained_bytes_max;
   bool fits = most == 0 || b->stats.retained_bytes - old_len + m->len <= most;
@@ -135,6 +141,7 @@ bool retained_set(struct broker *b, struct message *m) {
     message_unref(b, n->message);
   }
   n->message = message_ref(m);
+  n->stamp = stamp;
   n->expires_ns = b->limits.retained_expiry_s == 0
                       ? NEVER_NS
                       : b->core->now_ns + b->limits.retained_expiry_s * NS;
@@ -142,11 +149,24 @@ bool retained_set(struct broker *b, struct message *m) {
   return true;
 }
 
-void retained_delete(struct broker *b, struct bytes topic) {
-  u32 i = rwalk(b, topic, false);
-  if (i != NONE) {
-    rnode_clear(b, i);
+void retained_bury(struct broker *b, u32 node) {
+  ASSERT(rnode_at(b, node)->refs > 0);
+  rnode_at(b, node)->refs--;
+  rnode_prune(b, node);
+}
+
+void retained_delete(struct broker *b, struct bytes topic, u64 stamp) {
+  u32 i = rwalk(b, topic, b->cross != NULL);
+  struct rnode *n = i == NONE ? NULL : rnode_at(b, i);
+  if (n == NULL || n->stamp > stamp) {  // I3
+    return;
   }
+  if (b->cross != NULL) {
+    n->stamp = stamp;
+    n->refs++;
+    grave_dig(b, i);
+  }
+  rnode_clear(b, i);
 }
 
 // 3.1.1 [MQTT-3.3.1-8]
@@ -356,5 +376,6 @@ void retained_check(const struct broker *b) {
     ASSERT(n->next == NONE || rnode_at(b, n->next)->prev == i);
   }
   ASSERT(messages == b->stats.retained);
-  ASSERT(refs == nodes - 1 + messages + pool_taken(&b->replays));
+  u32 graves = b->cross == NULL ? 0 : b->cross->grave_count;
+  ASSERT(refs == nodes - 1 + messages + pool_taken(&b->replays) + graves);
 }

@@ -7,7 +7,7 @@
 //     all their identifiers [MQTT-3.3.4-2] [MQTT-3.3.4-3] [MQTT-3.3.4-4]; shared subscriptions are
 //     deliveries of their own (4.8.2).
 // I2  Between two routings route_head and route_shared are empty.
-#include "broker/state.h"
+#include "broker/cross.h"
 
 // [MQTT-3.3.4-5] [MQTT-3.3.2-3]
 void route_add(struct broker *b, struct sub *sub, const struct session *publisher) {
@@ -52,6 +52,9 @@ static void deliver_all(struct broker *b, struct message *m, struct route_result
   while (i != NONE) {
     struct session *s = session_at(b, i);
     i = s->route_next;
+    if (s->move != 0 && takeover_skips(s)) {
+      continue;
+    }
     if (b->access_on && !access_may_read(s, m)) {
       continue;
     }
@@ -81,11 +84,18 @@ struct route_result route(struct broker *b, const struct message_in *in,
   struct route_result r = {0};
   bool retain = in->retain && b->limits.retain_available;
   route_match(b, in->topic, publisher);
+  u64 stamp = 0;
+  u64 cores = b->cross == NULL ? 0 : cross_match(b, retain, &stamp);
+  if (cores != 0 && publisher != NULL && !cross_room(b, cores)) {
+    route_forget(b);
+    r.no_memory = true;
+    return r;
+  }
   if (retain && in->payload.len == 0) {
-    retained_delete(b, in->topic);  // [MQTT-3.3.1-6] [MQTT-3.3.1-7]
+    retained_delete(b, in->topic, stamp);  // [MQTT-3.3.1-6] [MQTT-3.3.1-7]
     retain = false;
   }
-  bool wanted = b->route_head != NONE || b->route_shared != NONE;
+  bool wanted = b->route_head != NONE || b->route_shared != NONE || cores != 0;
   if (!wanted && !retain) {
     return r;
   }
@@ -99,7 +109,7 @@ struct route_result route(struct broker *b, const struct message_in *in,
     r.no_memory = true;
     return r;
   }
-  if (retain && !retained_set(b, m)) {
+  if (retain && !retained_set(b, m, stamp)) {
     r.not_retained = true;
     b->stats.dropped[BROKER_DROPPED_RETAINED]++;
   }
@@ -107,9 +117,21 @@ struct route_result route(struct broker *b, const struct message_in *in,
     route_forget(b);  // what is not acknowledged as asked for is not half done either
   } else {
     deliver_all(b, m, &r);
+    if (cores != 0) {
+      cross_send_later(b, m, cores, stamp);
+    }
   }
   message_unref(b, m);
   return r;
+}
+
+// A message object's retained side.
+static void retain_message(struct broker *b, struct message *m, u64 stamp) {
+  if (message_payload_len(m) == 0) {
+    retained_delete(b, message_topic(m), stamp);
+  } else if (!retained_set(b, m, stamp)) {
+    b->stats.dropped[BROKER_DROPPED_RETAINED]++;
+  }
 }
 
 void route_message(struct broker *b, struct message *m, const struct session *publisher,
@@ -118,13 +140,40 @@ void route_message(struct broker *b, struct message *m, const struct session *pu
     return;
   }
   route_match(b, message_topic(m), publisher);
-  if (m->retain && b->limits.retain_available) {
-    if (message_payload_len(m) == 0) {
-      retained_delete(b, message_topic(m));
-    } else if (!retained_set(b, m)) {
-      b->stats.dropped[BROKER_DROPPED_RETAINED]++;
-    }
+  u64 stamp = 0;
+  bool retain = m->retain && b->limits.retain_available;
+  u64 cores = b->cross == NULL ? 0 : cross_match(b, retain, &stamp);
+  if (retain) {
+    retain_message(b, m, stamp);
   }
   struct route_result r = {0};
   deliver_all(b, m, &r);
+  if (cores != 0) {
+    cross_send_later(b, m, cores, stamp);
+  }
+}
+
+struct route_result route_remote(struct broker *b, const struct message *remote, u64 stamp,
+                                 u64 now_ns) {
+  struct route_result r = {0};
+  route_match(b, message_topic(remote), NULL);
+  bool wanted = b->route_head != NONE || b->route_shared != NONE || stamp != 0;
+  if (!wanted || message_expired(remote, now_ns)) {
+    route_forget(b);
+    return r;
+  }
+  struct message *m = message_adopt(b, remote);
+  if (m == NULL) {
+    r.matched = r.dropped = b->route_head != NONE || b->route_shared != NONE ? 1 : 0;
+    route_forget(b);
+    b->stats.dropped[stamp != 0 ? BROKER_DROPPED_RETAINED : BROKER_DROPPED_GLOBAL]++;
+    b->stats.publish_dropped++;
+    return r;
+  }
+  if (stamp != 0) {
+    retain_message(b, m, stamp);
+  }
+  deliver_all(b, m, &r);
+  message_unref(b, m);
+  return r;
 }

@@ -7,7 +7,7 @@
 // I2  A will is published once or discarded: at DISCONNECT 0, or by a connection in time
 //     [MQTT-3.1.2-8] [MQTT-3.1.2-10] [MQTT-3.1.3-9].
 // I3  QoS 2 state belongs to the session: neither takeover nor a timer forgets half of it.
-#include "broker/state.h"
+#include "broker/cross.h"
 
 #define EXPIRY_NEVER U32_MAX
 
@@ -134,12 +134,12 @@ static void publish_will(struct session *s, u64 now_ns) {
   message_unref(s->b, m);
 }
 
-// Removes an offline session and all it holds.
 // [MQTT-3.1.2-23] 3.1.1 [MQTT-3.1.2-7]
-static void session_free(struct session *s) {
+void session_free(struct session *s) {
   struct broker *b = s->b;
   ASSERT(s->user == NULL);
   ASSERT(s->will == NULL);
+  ASSERT(s->move == 0);
   share_return(s, true);  // [MQTT-4.8.2-5]
   session_drop_subs(s);
   ASSERT(s->replay == NONE);
@@ -155,6 +155,9 @@ static void session_free(struct session *s) {
   }
   *link = s->hash_next;
   session_disarm(s);
+  if (b->cross != NULL) {
+    directory_gone(s);
+  }
   names_put(b, &s->names);
   pool_put(&b->sessions, s);
   b->stats.clients_total--;
@@ -226,6 +229,16 @@ static void drop_qos0(struct session *s) {
   }
 }
 
+void session_left(struct session *s, u64 now_ns) {
+  ASSERT(s->user == NULL);
+  ASSERT(s->expiry_s > 0);
+  if (!s->b->limits.queue_qos0) {
+    drop_qos0(s);
+  }
+  s->expire_at_ns = s->expiry_s == EXPIRY_NEVER ? NEVER_NS : now_ns + s->expiry_s * NS;
+  arm(s);
+}
+
 void broker_detach(struct session *s, u64 now_ns) {
   ASSERT(s->user != NULL);
   unplug(s);
@@ -236,16 +249,13 @@ void broker_detach(struct session *s, u64 now_ns) {
     session_end(s, now_ns);  // [MQTT-3.1.2-23]
     return;
   }
-  if (!s->b->limits.queue_qos0) {
-    drop_qos0(s);
-  }
-  s->expire_at_ns = s->expiry_s == EXPIRY_NEVER ? NEVER_NS : now_ns + s->expiry_s * NS;
+  s->will_at_ns = NEVER_NS;
   if (s->will != NULL && s->will_delay_s == 0) {
     publish_will(s, now_ns);
   } else if (s->will != NULL) {
     s->will_at_ns = now_ns + s->will_delay_s * NS;
   }
-  arm(s);
+  session_left(s, now_ns);
 }
 
 void session_kick(struct session *s, enum mqtt_reason reason, u64 now_ns) {

@@ -87,7 +87,9 @@ struct tnode {
   u32 children;  // all of them
   u32 subs;      // first subscription that ends here
   u32 shares;    // first shared group that ends here
+  u32 cross;     // cross.h; 0 with one core
 };
+static_assert(sizeof(struct tnode) == 64, "budget of a topic node");
 
 enum { SUB_NO_LOCAL = 1, SUB_RAP = 2 };
 struct sub {
@@ -114,7 +116,8 @@ struct rnode {
   u32 hash_next;
   u32 parent;
   u32 child, next, prev;  // first child, siblings
-  u32 refs;               // children + message + replays standing here
+  u32 refs;               // children + message + replays standing here + graves
+  u64 stamp;              // of the last change; 0 with one core
 };
 
 // A wildcard subscription's walk over the retained tree, in slices. It pins the node it stands on,
@@ -168,6 +171,8 @@ struct ticket {
   u32 next;     // of those that wait for the disk
   u32 session;  // whose acknowledgement it is; NONE: the connection is gone
   u32 parts;    // not home yet: other cores, and the disk
+  bool kept;    // another core has a receiver that took the message
+  bool full;    // another core has receivers, and none took it
 };
 
 struct list {  // singly linked, by index
@@ -251,6 +256,8 @@ struct session {
   u32 doom_next;      // of the sessions to be disconnected
   u32 dropped[BROKER_DROPPED_COUNT];
   u32 credential;
+  u32 place_gen;   // cross_directory.c; 0 with one core
+  u16 move;        // cross_takeover.c; 0 = it stays
   u8 mount_index;  // into broker.mounts
   u8 version;
   u8 qos_max;  // of the listener: publishes, will and granted subscriptions
@@ -291,6 +298,7 @@ struct access_set {
 
 struct broker {
   struct core *core;
+  struct cross *cross;  // NULL: there is one core
   struct broker_limits limits;
   bool more_ceilings;  // of queues, than session_queued_max
   struct broker_ops ops;
@@ -319,7 +327,10 @@ struct broker {
   u32 stall_head, stall_tail;       // by stall_next
   u32 doom_head;                    // by doom_next
   u32 disk_head, disk_tail;         // tickets that wait for the disk, by LSN
+  u32 mail_refs;                    // of messages, held by mail to other cores
   struct bytes mounts[MOUNTS_MAX];  // [0] = none; borrowed from the listeners
+  u32 route_ticket;                 // of the acknowledgement, NONE = none
+  u8 route_from;                    // core of the message that is being routed
   u8 mounted[U16_MAX];              // a topic behind its mount point
   struct levels match_levels;       // of the name being routed
   struct levels filter_levels;      // of a filter being added or replayed
@@ -357,6 +368,8 @@ static inline struct share *share_at(const struct broker *b, u32 i) {
 // message.c
 // NULL when the message memory is full. One reference. OWNED.
 struct message *message_make(struct broker *b, const struct message_in *in);
+// Our copy of another core's message. NULL without memory. OWNED.
+struct message *message_adopt(struct broker *b, const struct message *remote);
 void message_unref(struct broker *b, struct message *m CONSUMES);
 static inline struct message *message_ref(struct message *m) {
   m->refs++;
@@ -379,8 +392,8 @@ void levels_split(struct broker *b, struct bytes topic, struct levels *out);
 static inline struct bytes level_bytes(const struct levels *l, u32 i) {
   return bytes_sub(l->topic, l->level[i].off, l->level[i].len);
 }
-bool level_text_set(struct broker *b, struct level_text *t, struct bytes text, u32 hash);
-void level_text_clear(struct broker *b, struct level_text *t);
+bool level_text_set(struct blocks *a, struct level_text *t, struct bytes text, u32 hash);
+void level_text_clear(struct blocks *a, struct level_text *t);
 static inline struct bytes level_text_bytes(const struct level_text *t) {
   return bytes_of(t->len <= LEVEL_INLINE ? t->text : t->block, t->len);
 }
@@ -404,6 +417,10 @@ struct sub *tree_find(struct broker *b, const struct session *s, struct bytes fi
 void tree_remove(struct broker *b, struct sub *sub CONSUMES);
 // Collects the subscriptions that match `name` into route lists (route.c).
 void tree_match(struct broker *b, struct bytes name, const struct session *publisher);
+// The filter that ends at this node, at the end of `room`. False: it does not fit.
+bool tree_filter(const struct broker *b, u32 node, struct span room, struct bytes *out);
+// Frees the node and its ancestors, as far as nothing needs them.
+void tree_prune(struct broker *b, u32 node);
 void tree_check(const struct broker *b);
 
 // route.c
@@ -416,6 +433,10 @@ struct route_result {
 };
 struct route_result route(struct broker *b, const struct message_in *in,
                           const struct session *publisher, u64 now_ns);
+// Routes another core's message to the sessions of this one.
+// stamp: of a change of what is retained, 0 = it is none.
+struct route_result route_remote(struct broker *b, const struct message *remote, u64 stamp,
+                                 u64 now_ns);
 // Routes a will or another message object that exists already.
 void route_message(struct broker *b, struct message *m, const struct session *publisher,
                    u64 now_ns);
@@ -423,8 +444,10 @@ void route_message(struct broker *b, struct message *m, const struct session *pu
 // retained.c
 void retained_init(struct broker *b);
 // Stores, replaces or (empty payload) removes. False when there is no room.
-bool retained_set(struct broker *b, struct message *m);
-void retained_delete(struct broker *b, struct bytes topic);
+// What is there with a later stamp stays.
+bool retained_set(struct broker *b, struct message *m, u64 stamp);
+void retained_delete(struct broker *b, struct bytes topic, u64 stamp);
+void retained_bury(struct broker *b, u32 node);  // forgets that something was deleted here
 // Sends what is retained for a new subscription. False when no replay can be kept.
 bool retained_start(struct broker *b, struct sub *sub, struct bytes filter, u64 now_ns);
 void retained_cancel(struct broker *b, const struct sub *sub);
@@ -479,6 +502,8 @@ void entry_free(struct broker *b, u32 index);
 void queue_append(struct session *s, u32 index);
 u32 queue_pop_behind(struct session *s, u32 prev);
 void queue_clear(struct session *s);
+// Puts these entries before all others; the list is empty then.
+void queue_prepend(struct session *s, struct list *front);
 void session_count_drop(struct session *s, enum broker_drop why);
 // Queues a delivery. False when it was dropped for want of room (counted). `subs`: the matched
 // subscriptions' chain for their identifiers. Everything that was in flight goes back to the front
@@ -516,6 +541,10 @@ u32 ticket_open(struct broker *b, const struct session *s);
 void ticket_expect(struct broker *b, u32 ticket, u32 parts);
 // The disk's part: home once this LSN, the last so far, is durable.
 void ticket_expect_lsn(struct broker *b, u32 ticket, u64 lsn);
+// What a core's part has found: receivers, and of these without room. Before it comes home.
+void ticket_found(struct broker *b, u32 ticket, u32 matched, u32 dropped);
+// The reason of a PUBACK or PUBREC, when the publisher's own core has this one.
+u8 ticket_reason(const struct broker *b, u32 ticket, u8 own);
 // A part is home. The last one releases the acknowledgement.
 void ticket_home(struct broker *b, u32 ticket);
 // Nobody waits for it any more: it is given back when its parts are home.
@@ -534,10 +563,20 @@ void session_disarm(struct session *s);
 void session_take_over(struct session *s, u64 now_ns);
 void session_drop_will(struct session *s);
 void session_end(struct session *s CONSUMES, u64 now_ns);
+// Removes an offline session and all it holds; it has no will.
+void session_free(struct session *s CONSUMES);
+// It is offline from now on, as if its connection had just gone.
+void session_left(struct session *s, u64 now_ns);
 void session_drop_subs(struct session *s);
 void session_timer(struct core *core, u32 timer, void *owner);
 // Ends the session's connection with a reason; its will is due.
 void session_kick(struct session *s, enum mqtt_reason reason, u64 now_ns);
+
+// connect.c
+// What is left of a CONNECT that was found good; id->client_id is its session's. `assigned`: by us.
+enum mqtt_reason connect_finish(struct broker *b, void *user, const struct mqtt_connect *c,
+                                struct bytes packet, const struct broker_identity *id,
+                                bool assigned, u64 now_ns, struct session **out, u16 *keep_alive_s);
 
 // alias.c
 void alias_open(struct session *s, u32 client_max);

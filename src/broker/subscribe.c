@@ -3,8 +3,10 @@
 // behind it.
 //
 // I1  One code a filter, in order [MQTT-3.8.4-6] [MQTT-3.11.3-1].
-// I2  SUBACK stands before the retained messages it brings: it is queued as a control packet.
-#include "broker/state.h"
+// I2  SUBACK stands before the retained messages it brings: it is queued as a control packet. With
+//     several cores it waits until all of them route by the new filter, and what matches may come
+//     before it (3.8.4 allows that).
+#include "broker/cross.h"
 
 static bool too_deep(struct bytes filter) {
   u32 levels = 1;
@@ -109,9 +111,14 @@ enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscr
   s->b->stats.messages_received++;
   s->b->stats.bytes_received += packet.len;
   u32 len = 0;
-  u8 *block =
-      !control_room(s) ? NULL : ack_block(s, MQTT_SUBACK, sub->packet_id, sub->entry_count, &len);
+  bool wait = s->b->cross != NULL;
+  u32 ticket = !wait || !control_room(s) || !live_room(s->b) ? NONE : ticket_open(s->b, s);
+  bool room = wait ? ticket != NONE : control_room(s);
+  u8 *block = !room ? NULL : ack_block(s, MQTT_SUBACK, sub->packet_id, sub->entry_count, &len);
   if (block == NULL) {
+    if (ticket != NONE) {
+      ticket_leave(s->b, ticket);
+    }
     return MQTT_SERVER_BUSY;
   }
   struct mqtt_entry e;
@@ -122,7 +129,10 @@ enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscr
     block[len + count++] = wire_code(s, subscribe_one(s, sub, packet, &e, now_ns));
   }
   ASSERT(count == sub->entry_count);
-  (void)control_push(s, MQTT_SUBACK, sub->packet_id, 0, block, len + count);
+  if (wait) {
+    live_wait(s->b, ticket);
+  }
+  (void)control_push_after(s, MQTT_SUBACK, sub->packet_id, 0, block, len + count, ticket);
   return MQTT_SUCCESS;
 }
 

@@ -35,6 +35,24 @@ void ticket_expect_lsn(struct broker *b, u32 ticket, u64 lsn) {
   b->disk_tail = ticket;
 }
 
+void ticket_found(struct broker *b, u32 ticket, u32 matched, u32 dropped) {
+  struct ticket *t = ticket_at(b, ticket);
+  ASSERT(dropped <= matched);
+  t->kept |= matched > dropped;
+  t->full |= matched > 0 && matched == dropped;
+}
+
+// Success when anybody has it; else that all were full; else that nobody wants it.
+u8 ticket_reason(const struct broker *b, u32 ticket, u8 own) {
+  const struct ticket *t = ticket_at(b, ticket);
+  if (own != MQTT_SUCCESS && own != MQTT_NO_MATCHING_SUBSCRIBERS && own != MQTT_QUOTA_EXCEEDED) {
+    return own;
+  }
+  return t->kept                                          ? MQTT_SUCCESS
+         : t->full && own == MQTT_NO_MATCHING_SUBSCRIBERS ? MQTT_QUOTA_EXCEEDED
+                                                          : own;
+}
+
 void ticket_home(struct broker *b, u32 ticket) {
   struct ticket *t = ticket_at(b, ticket);
   ASSERT(t->parts > 0);

@@ -3,18 +3,19 @@
 // by (parent, level); '+' and '#' children hang at their parent, so a match touches only nodes that
 // match, whatever the number of filters beside them.
 //
-// I1  A node exists while it has subscriptions, groups or children. The root always exists.
+// I1  A node exists while it has subscriptions, groups or children, or the other cores are still to
+//     be told of it (cross_live.c). The root always exists.
 // I2  Every subscription is in its node's (or its group's) list, in its session's list and in
 //     sub_table.
 // I3  A match follows at most LEVELS_MAX levels: no filter is deeper.
-#include "broker/state.h"
+#include "broker/cross.h"
 
 static u32 node_new(struct broker *b, u32 parent, struct bytes text, u32 hash) {
   struct tnode *n = pool_take(&b->nodes);
   if (n == NULL) {
     return NONE;
   }
-  if (!level_text_set(b, &n->text, text, hash)) {
+  if (!level_text_set(&b->blocks, &n->text, text, hash)) {
     pool_put(&b->nodes, n);
     return NONE;
   }
@@ -74,7 +75,7 @@ static u32 child_make(struct broker *b, u32 parent, struct bytes text, u32 hash)
 static void node_prune(struct broker *b, u32 i) {
   while (i != b->root) {
     struct tnode *n = node_at(b, i);
-    if (n->children > 0 || n->subs != NONE || n->shares != NONE) {
+    if (n->children > 0 || n->subs != NONE || n->shares != NONE || n->cross != 0) {
       return;
     }
     u32 parent = n->parent;
@@ -93,7 +94,7 @@ static void node_prune(struct broker *b, u32 i) {
     }
     ASSERT(p->children > 0);
     p->children--;
-    level_text_clear(b, &n->text);
+    level_text_clear(&b->blocks, &n->text);
     pool_put(&b->nodes, n);
     i = parent;
   }
@@ -122,6 +123,31 @@ static u32 node_walk(struct broker *b, struct bytes filter, bool make) {
   return at;
 }
 
+void tree_prune(struct broker *b, u32 node) {
+  node_prune(b, node);
+}
+
+// Written from its end.
+bool tree_filter(const struct broker *b, u32 node, struct span room, struct bytes *out) {
+  usize at = room.len;
+  for (u32 i = node; i != b->root; i = node_at(b, i)->parent) {
+    struct bytes level = level_text_bytes(&node_at(b, i)->text);
+    usize need = level.len + (i != node ? 1 : 0);
+    if (need > at) {
+      return false;
+    }
+    if (i != node) {
+      room.ptr[--at] = '/';
+    }
+    at -= level.len;
+    if (level.len > 0) {
+      memcpy(room.ptr + at, level.ptr, level.len);
+    }
+  }
+  *out = bytes_of(room.ptr + at, room.len - at);
+  return true;
+}
+
 static u32 share_find(const struct broker *b, u32 node, struct bytes group) {
   u32 i = node_at(b, node)->shares;
   while (i != NONE && !bytes_equal(level_text_bytes(&share_at(b, i)->name), group)) {
@@ -139,7 +165,7 @@ static u32 share_make(struct broker *b, u32 node, struct bytes group) {
   if (g == NULL) {
     return NONE;
   }
-  if (!level_text_set(b, &g->name, group, 0)) {
+  if (!level_text_set(&b->blocks, &g->name, group, 0)) {
     pool_put(&b->shares, g);
     return NONE;
   }
@@ -165,7 +191,7 @@ static void share_prune(struct broker *b, u32 index) {
     link = &share_at(b, *link)->next;
   }
   *link = g->next;
-  level_text_clear(b, &g->name);
+  level_text_clear(&b->blocks, &g->name);
   pool_put(&b->shares, g);
 }
 
@@ -243,6 +269,9 @@ struct sub *tree_subscribe(struct broker *b, struct session *s, struct bytes fil
   sub->share = share;
   sub->route_next = NONE;
   sub_link(b, sub);
+  if (b->cross != NULL) {
+    live_changed(b, node);
+  }
   if (share != NONE) {
     share_join(b, sub);
   }
@@ -295,6 +324,9 @@ void tree_remove(struct broker *b, struct sub *sub) {
   }
   u32 node = sub->node;
   pool_put(&b->subs, sub);
+  if (b->cross != NULL) {
+    live_changed(b, node);
+  }
   node_prune(b, node);
 }
 
@@ -363,7 +395,8 @@ void tree_check(const struct broker *b) {
     const struct tnode *n = node_at(b, i);
     nodes++;
     children += n->children;
-    ASSERT(i == b->root || n->children > 0 || n->subs != NONE || n->shares != NONE);  // I1
+    ASSERT(i == b->root || n->children > 0 || n->subs != NONE || n->shares != NONE ||
+           n->cross != 0);  // I1
     ASSERT(i == b->root || child_of(b, n->parent, level_text_bytes(&n->text), n->text.hash) == i);
     for (u32 k = n->subs; k != NONE; k = sub_at(b, k)->node_next) {
       check_sub(b, sub_at(b, k), i, NONE);

@@ -167,6 +167,11 @@ struct span mailbox_put(struct core *core, u32 to, enum mail_class class, enum m
   return span_of((u8 *)(m + 1), len);
 }
 
+void mailbox_hand(struct core *core, enum mail_kind kind, struct span body) {
+  ASSERT(core->mail->take[kind] != NULL);
+  core->mail->take[kind](core, core->id, body);
+}
+
 bool mailbox_idle(const struct core *core, u32 to) {
   const struct ring *r = ring_of(core->mail->room, core->id, to);
   return r->put == r->reaped;

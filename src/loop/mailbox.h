@@ -63,6 +63,8 @@ bool mailbox_room(struct core *core, u32 to, enum mail_class class, u32 len);
 // it, otherwise it sees it when it wakes for another reason.
 struct span mailbox_put(struct core *core, u32 to, enum mail_class class, enum mail_kind kind,
                         u32 len, bool wake_back);
+// Hands a body to this core's own taker of this kind, at once.
+void mailbox_hand(struct core *core, enum mail_kind kind, struct span body);
 // Entries put for `to` that have not come back.
 bool mailbox_idle(const struct core *core, u32 to);
 

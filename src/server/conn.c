@@ -117,6 +117,9 @@ static void release_exchange(struct conn *c) {
   if (c->authing) {
     auth_drop(c);
   }
+  if (c->state == CONN_CLAIM) {
+    broker_forget(c->server->core->broker, c);
+  }
 }
 
 // [MQTT-3.14.4-1] [MQTT-3.14.4-2] [MQTT-4.13.1-1] [MQTT-4.13.2-1]
@@ -124,7 +127,8 @@ void conn_end(struct conn *c, enum mqtt_reason reason) {
   if (c->state == CONN_ENDING) {
     return;
   }
-  if (c->state == CONN_LOGIN || c->state == CONN_AUTH || c->state == CONN_TARPIT) {
+  if (c->state == CONN_LOGIN || c->state == CONN_AUTH || c->state == CONN_TARPIT ||
+      c->state == CONN_CLAIM) {
     reason = MQTT_SUCCESS;  // no DISCONNECT of ours before a good CONNACK
   }
   release_exchange(c);

@@ -40,6 +40,7 @@ enum conn_state {
   CONN_CONNECT,    // the first packet must be CONNECT [MQTT-3.1.0-1]
   CONN_LOGIN,      // it is there, its password is being checked; nothing is read
   CONN_AUTH,       // it is there, and the client's AUTH must come next
+  CONN_CLAIM,      // the broker asks other cores for its session; nothing is read
   CONN_TARPIT,     // it was wrong, and is told so at the deadline
   CONN_OPEN,
   CONN_ENDING,  // in the ending list: freed in this turn's output stage
@@ -93,6 +94,7 @@ struct conn {
   u32 packet_len, packet_have;
   u32 plain_off, plain_len;  // plaintext not yet used; offset into `record` or tcp's first piece
   u32 record_len;            // record opened in place: consumed from tcp when its plaintext is used
+  u32 connect_len;           // of its CONNECT, until it is in
   u16 keep_alive_s;
   u8 head_len;  // fixed header bytes that arrived before the rest
   u8 head[MQTT_FIXED_MAX];
@@ -221,6 +223,8 @@ void conn_tarpit(struct conn *c, const char *text, struct bytes who);
 // logged unless it is NULL.
 void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packet,
                 struct broker_identity *id);
+// In CONN_CLAIM behind conn_enter: the broker will call conn_entered.
+void conn_entered(struct conn *c, struct session *session, enum mqtt_reason bad, u16 keep_alive_s);
 void conn_refuse(struct conn *c, enum mqtt_version v, enum mqtt_reason reason, struct bytes who);
 // What the listener says of whoever comes in there.
 struct broker_identity conn_identity(const struct conn *c);

@@ -118,30 +118,24 @@ static bool choose_client_id(const struct conn *c, const struct mqtt_connect *m,
   return true;
 }
 
-// He may come in: the broker decides the rest.
-void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packet,
-                struct broker_identity *id) {
+// The broker has decided.
+static void entered(struct conn *c, struct session *session, enum mqtt_reason bad, u16 keep_alive_s,
+                    struct bytes who) {
   struct server *s = c->server;
-  struct session *session = NULL;
-  if (!choose_client_id(c, m, packet, id)) {
-    conn_refuse(c, m->version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m->client_id));
-    return;
-  }
-  enum mqtt_reason bad = broker_on_connect(s->core->broker, c, m, packet, id, s->core->now_ns,
-                                           &session, &c->keep_alive_s);
+  enum mqtt_version version = (enum mqtt_version)c->version;
   if (bad != MQTT_SUCCESS) {
-    c->keep_alive_s = 0;
-    conn_refuse(c, m->version, bad, bytes_part(packet, m->client_id));
+    conn_refuse(c, version, bad, who);
     return;
   }
   ASSERT(session != NULL);
   c->session = session;
+  c->keep_alive_s = keep_alive_s;
   s->stats.connects++;
   static const char *const texts[] = {[MQTT_V3] = "connected by MQTT 3.1",
                                       [MQTT_V4] = "connected by MQTT 3.1.1",
                                       [MQTT_V5] = "connected by MQTT 5.0"};
-  server_log_connection(c, texts[m->version]);
-  trace_entered(c, (u32)packet.len);
+  server_log_connection(c, texts[version]);
+  trace_entered(c, c->connect_len);
   c->state = CONN_OPEN;
   c->deadline_ns = U64_MAX;
   c->last_in_ns = s->core->now_ns;
@@ -152,6 +146,33 @@ void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packe
     c->name = NULL;
   }
   conn_want_output(c);
+}
+
+// He may come in: the broker decides the rest.
+void conn_enter(struct conn *c, const struct mqtt_connect *m, struct bytes packet,
+                struct broker_identity *id) {
+  struct server *s = c->server;
+  struct session *session = NULL;
+  if (!choose_client_id(c, m, packet, id)) {
+    conn_refuse(c, m->version, MQTT_NOT_AUTHORIZED, bytes_part(packet, m->client_id));
+    return;
+  }
+  u16 keep_alive_s = 0;
+  c->connect_len = (u32)packet.len;
+  enum mqtt_reason bad = broker_on_connect(s->core->broker, c, m, packet, id, s->core->now_ns,
+                                           &session, &keep_alive_s);
+  if (bad == MQTT_SUCCESS && session == NULL) {
+    c->state = CONN_CLAIM;
+  } else {
+    entered(c, session, bad, keep_alive_s, bytes_part(packet, m->client_id));
+  }
+}
+
+void conn_entered(struct conn *c, struct session *session, enum mqtt_reason bad, u16 keep_alive_s) {
+  ASSERT(c->state == CONN_CLAIM);
+  c->state = CONN_CONNECT;
+  entered(c, session, bad, keep_alive_s, BYTES_LIT("its session was on another core"));
+  conn_want_input(c);  // more may have arrived, or the FIN
 }
 
 // The packet moves to an extent of its own, where it lies until the verdict. False: no memory.

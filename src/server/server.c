@@ -123,7 +123,12 @@ static void on_kick(void *user, enum mqtt_reason reason) {
   conn_end(c, reason);
 }
 
-static const struct broker_ops broker_calls = {.wake = on_wake, .kick = on_kick};
+static void on_entered(void *user, struct session *s, enum mqtt_reason reason, u16 keep_alive_s) {
+  conn_entered(user, s, reason, keep_alive_s);
+}
+
+static const struct broker_ops broker_calls = {
+    .wake = on_wake, .kick = on_kick, .entered = on_entered};
 
 // --- stages
 

@@ -14,9 +14,8 @@ bench-overload: $(B)/hosted/urmqtt $(B)/bench/mqttstorm $(B)/bench/mqttprobe ## 
 	/usr/bin/python3 tests/bench/overload.py $(BENCH_ARGS)
 .PHONY: bench bench-tools bench-scale bench-overload overload
 # What a delivery costs in the broker alone: the hosted release's objects, packets in memory, no network.
-bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
-                  $(wildcard src/base/*.c src/mqtt/*.c src/broker/*.c)) \
-                  src/loop/carve.c src/loop/loop.c src/loop/pool.c src/loop/wheel.c src/loop/extent.c) \
+bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c src/loop/fiber.c,\
+                  $(wildcard src/base/*.c src/loop/*.c src/mqtt/*.c src/broker/*.c))) \
                   $(B)/hosted/plat/hosted/stack_guard.o
 $(B)/bench/broker: tests/bench/broker_bench.c tests/unit_plat.c $(bench_broker_o)
 	@mkdir -p $(@D)
@@ -34,7 +33,7 @@ bench-index: $(B)/bench/index ## a match among 1 000 and 1 000 000 filters (fail
 	$(B)/bench/index
 .PHONY: bench-broker bench-broker-ir bench-index
 # What a segment costs in src/net alone: the hosted release's objects, frames in memory, no device.
-bench_tcp_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
+bench_tcp_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c src/loop/fiber.c,\
                $(wildcard src/base/*.c src/loop/*.c src/net/*.c))) $(B)/hosted/arch/x86_64/switch.o \
                $(B)/hosted/plat/hosted/stack_guard.o
 $(B)/bench/tcp: tests/bench/tcp_bench.c tests/unit_plat.c $(bench_tcp_o)
@@ -45,7 +44,7 @@ bench-tcp: $(B)/bench/tcp ## ns for one small segment in and one out
 	$(B)/bench/tcp
 .PHONY: bench-tcp
 # What a record costs in the journal alone: the hosted release's objects, a disk in memory.
-bench_journal_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
+bench_journal_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c src/loop/fiber.c,\
                    $(wildcard src/base/*.c src/store/*.c))) $(B)/hosted/plat/hosted/stack_guard.o
 $(B)/bench/journal: tests/bench/journal_bench.c tests/unit_plat.c $(bench_journal_o)
 	@mkdir -p $(@D)
