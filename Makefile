@@ -63,13 +63,16 @@ $(B)/hosted/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 $(B)/hosted/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(ARGON2_INC) $(HOSTED_OPT) -c $< -o $@
+$(B)/hosted/store/%.o: src/store/%.c | $(sqlite_c)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(SQLITE_INC) $(HOSTED_OPT) -c $< -o $@
 $(B)/hosted/arch/%.o: src/arch/%.S
 	@mkdir -p $(@D)
 	$(CLANG) -Isrc -MMD -MP -g -c $< -o $@
 $(B)/hosted/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(HOSTED_OPT) -c $< -o $@
-$(B)/hosted/urmqtt: $(hosted_core_o) $(hosted_plat_o) $(BORINGSSL_X86_LIB) $(ARGON2_X86_LIB)
+$(B)/hosted/urmqtt: $(hosted_core_o) $(hosted_plat_o) $(BORINGSSL_X86_LIB) $(SQLITE_X86_LIB) $(ARGON2_X86_LIB)
 	$(CLANG) -pie -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
 
 # --- Hosted with AddressSanitizer and UBSan -----------------------------------------------------------------------
@@ -87,13 +90,16 @@ $(B)/asan/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 $(B)/asan/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(ARGON2_INC) $(ASAN_OPT) -c $< -o $@
+$(B)/asan/store/%.o: src/store/%.c | $(sqlite_c)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(SQLITE_INC) $(ASAN_OPT) -c $< -o $@
 $(B)/asan/arch/%.o: src/arch/%.S
 	@mkdir -p $(@D)
 	$(CLANG) -Isrc -MMD -MP -g -c $< -o $@
 $(B)/asan/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(ASAN_OPT) -c $< -o $@
-$(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB) $(ARGON2_ASAN_LIB)
+$(B)/asan/urmqtt: $(asan_core_o) $(asan_plat_o) $(BORINGSSL_ASAN_LIB) $(SQLITE_ASAN_LIB) $(ARGON2_ASAN_LIB)
 	$(CLANG) -pie -fsanitize=address,undefined -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
 
 include tests/sim/sim.mk
@@ -109,6 +115,9 @@ $(B)/gcc/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 $(B)/gcc/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
 	@mkdir -p $(@D)
 	$(GCC) $(CORE) $(ARGON2_INC) -O2 -fPIE -c $< -o $@
+$(B)/gcc/store/%.o: src/store/%.c | $(sqlite_c)
+	@mkdir -p $(@D)
+	$(GCC) $(CORE) $(SQLITE_INC) -O2 -fPIE -c $< -o $@
 $(B)/gcc/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(GCC) $(CORE) -O2 -fPIE -DURMQTT_VERSION='"$(VERSION)"' -c $< -o $@

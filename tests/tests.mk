@@ -11,6 +11,9 @@ $(B)/asan/libcore.a: $(patsubst src/%.c,$(B)/asan/%.o,$(core_lib_src)) $(B)/asan
 $(B)/fuzz/obj/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(BORINGSSL_INC) $(FUZZ_OPT) -c $< -o $@
+$(B)/fuzz/obj/store/%.o: src/store/%.c | $(sqlite_c)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(SQLITE_INC) $(FUZZ_OPT) -c $< -o $@
 $(B)/fuzz/obj/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(ARGON2_INC) $(FUZZ_OPT) -c $< -o $@
@@ -24,12 +27,12 @@ $(B)/test/unit_plat.o: tests/unit_plat.c
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) $(ASAN_OPT) -c $< -o $@
 # -Wno-missing-prototypes: a test's helpers are its own.
-$(B)/test/%_test: src/%_test.c $(B)/test/unit_plat.o $(B)/asan/libcore.a $(BORINGSSL_ASAN_LIB) $(ARGON2_ASAN_LIB)
+$(B)/test/%_test: src/%_test.c $(B)/test/unit_plat.o $(B)/asan/libcore.a $(BORINGSSL_ASAN_LIB) $(SQLITE_ASAN_LIB) $(ARGON2_ASAN_LIB)
 	@mkdir -p $(@D)
-	$(CLANG) $(HOST) $(BORINGSSL_INC) $(ARGON2_INC) -Wno-missing-prototypes -Wno-conversion $(ASAN_OPT) -DTEST_DATA='"$(abspath ..)/shared/data"' \
+	$(CLANG) $(HOST) $(BORINGSSL_INC) $(SQLITE_INC) $(ARGON2_INC) -Wno-missing-prototypes -Wno-conversion $(ASAN_OPT) -DTEST_DATA='"$(abspath ..)/shared/data"' \
 	  -MF $@.d $< $(wildcard $(@:$(B)/test/%_test=src/%_test_extra.c)) -fuse-ld=lld -Wl,--gc-sections \
 	  $(filter %.o %.a,$^) -lcmocka -o $@
-$(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORINGSSL_ASAN_LIB) $(ARGON2_ASAN_LIB)
+$(B)/fuzz/%_fuzz: src/%_fuzz.c $(B)/test/unit_plat.o $(B)/fuzz/libcore.a $(BORINGSSL_ASAN_LIB) $(SQLITE_ASAN_LIB) $(ARGON2_ASAN_LIB)
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) -Wno-missing-prototypes -O1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all $(FUZZ_COV) \
 	  $(BORINGSSL_INC) -fuse-ld=lld -Wl,--gc-sections -MF $@.d $< $(filter %.o %.a,$^) -o $@

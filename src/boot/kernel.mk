@@ -4,8 +4,8 @@
 #   build/aarch64/urmqtt.elf   the same program; build/aarch64/Image is what starts: arm64 Image, PE with EFI stub
 #
 # Everything of ours is compiled without vector registers but tls (BoringSSL's headers want them in no prototype, but
-# its inline functions do) and assembled mem*. kCFI checks our own indirect calls; BoringSSL is built without it and is
-# only ever called directly, except through libc.c's qsort, which therefore has none.
+# its inline functions do) and assembled mem*. kCFI checks our own indirect calls; BoringSSL and SQLite are built without
+# it and are only ever called directly, except through libc.c's qsort, which therefore has none.
 KERNELS := x86_64 aarch64
 BUILD_ID   ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 # The build's own time is the lower bound of the wall clock; a release sets SOURCE_DATE_EPOCH.
@@ -18,6 +18,8 @@ K_LINK_x86_64    := -m elf_x86_64
 K_LINK_aarch64   := -m aarch64elf -z bti-report=error
 K_BORING_x86_64  := $(BORINGSSL_X86_LIB)
 K_BORING_aarch64 := $(BORINGSSL_ARM_LIB)
+K_SQLITE_x86_64  := $(SQLITE_X86_LIB)
+K_SQLITE_aarch64 := $(SQLITE_ARM_LIB)
 K_ARGON_x86_64   := $(ARGON2_X86_LIB)
 K_ARGON_aarch64  := $(ARGON2_ARM_LIB)
 K_HARD := -fpie -fvisibility=hidden -fstack-protector-strong -ftrivial-auto-var-init=zero \
@@ -57,6 +59,9 @@ $$(B)/$(1)/argon/%.c.o: src/argon/%.c | $$(ARGON2_STAMP)
 $$(B)/$(1)/plat/metal/libc.c.o: src/plat/metal/libc.c
 	@mkdir -p $$(@D)
 	@$$(CLANG) $$(CORE) $$(k_flags_$(1)) $$(K_DEFS) $$(K_REGS) -c $$< -o $$@
+$$(B)/$(1)/store/%.c.o: src/store/%.c | $$(sqlite_c)
+	@mkdir -p $$(@D)
+	@$$(CLANG) $$(CORE) $$(SQLITE_INC) $$(k_flags_$(1)) $$(K_DEFS) $$(K_CFI) $$(K_REGS) -c $$< -o $$@
 # These name the build; they are made again when it changes.
 k_named_$(1) := $$(patsubst %,$$(B)/$(1)/plat/metal/%.c.o,start end clock)
 $$(k_named_$(1)): K_DEFS += -DURMQTT_BUILD_ID='"$$(BUILD_ID)"' -DURMQTT_BUILD_TIME=$$(SOURCE_DATE_EPOCH)ull
@@ -73,7 +78,7 @@ $$(B)/$(1)/%.c.o: src/%.c
 $$(B)/$(1)/font.o: $$(B)/font.c
 	@mkdir -p $$(@D)
 	@$$(CLANG) $$(CORE) $$(k_flags_$(1)) $$(K_CFI) $$(K_REGS) -c $$< -o $$@
-$$(B)/$(1)/urmqtt.full.elf: $$(k_objects_$(1)) $$(K_BORING_$(1)) $$(K_ARGON_$(1)) image/kernel-$(1).ld
+$$(B)/$(1)/urmqtt.full.elf: $$(k_objects_$(1)) $$(K_BORING_$(1)) $$(K_SQLITE_$(1)) $$(K_ARGON_$(1)) image/kernel-$(1).ld
 	@$$(LD) $$(K_LINK_$(1)) $$(K_LINK) -T image/kernel-$(1).ld -o $$@ $$(filter %.o %.a,$$^)
 # Without section headers: GRUB refuses any file with a relocation section, even an empty one. p_align 2 MiB: other
 # PVH loaders refuse less.

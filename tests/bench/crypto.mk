@@ -17,16 +17,16 @@ bench_stack_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out src/main.c src/
 STACK_CC = $(CLANG) $(filter-out -MMD -MP,$(HOST)) $(BORINGSSL_INC) -Itests/bench -O2 -fPIE -march=x86-64-v2 -Wno-conversion \
            -Wno-missing-prototypes -Wno-unused-function -pie -fuse-ld=lld -Wl,--gc-sections
 $(B)/bench/stack: tests/bench/stack_bench.c tests/bench/stack_peer.h tests/bench/stack_shake.h src/tls/tls_test_support.h tests/unit_plat.c $(bench_stack_o) \
-                  $(BORINGSSL_X86_LIB) $(ARGON2_X86_LIB)
+                  $(BORINGSSL_X86_LIB) $(SQLITE_X86_LIB) $(ARGON2_X86_LIB)
 	@mkdir -p $(@D)
 	$(STACK_CC) $(filter %.c %.o %.a,$^) -o $@
 $(B)/bench/idle_memory: tests/bench/idle_memory.c tests/bench/stack_peer.h tests/bench/stack_shake.h src/tls/tls_test_support.h \
-                        tests/unit_plat.c $(bench_stack_o) $(BORINGSSL_X86_LIB) $(ARGON2_X86_LIB)
+                        tests/unit_plat.c $(bench_stack_o) $(BORINGSSL_X86_LIB) $(SQLITE_X86_LIB) $(ARGON2_X86_LIB)
 	@mkdir -p $(@D)
 	$(STACK_CC) $(filter %.c %.o %.a,$^) -o $@
 # The same with every call of mem* counted on its way to the kernel's own.
 $(B)/bench/mem_share: tests/bench/mem_share.c tests/bench/stack_peer.h tests/bench/stack_shake.h src/tls/tls_test_support.h \
-                      tests/unit_plat.c $(bench_stack_o) $(B)/test/arch/x86_64/mem_renamed.o $(BORINGSSL_X86_LIB) $(ARGON2_X86_LIB)
+                      tests/unit_plat.c $(bench_stack_o) $(B)/test/arch/x86_64/mem_renamed.o $(BORINGSSL_X86_LIB) $(SQLITE_X86_LIB) $(ARGON2_X86_LIB)
 	@mkdir -p $(@D)
 	$(STACK_CC) -fno-builtin $(foreach f,memcpy memmove memset memcmp,-Wl,--wrap=$f) $(filter %.c %.o %.a,$^) -o $@
 bench-stack: $(B)/bench/stack ## a whole handshake's own cost beside a null device, with the primitives' sum

@@ -18,6 +18,9 @@ x_tests := $(patsubst src/%.c,$(X_OUT)/%,$(x_unit_src)) $(X_OUT)/arch/mem_test
 $(X_OUT)/obj/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 	@mkdir -p $(@D)
 	@$(CLANG) $(CORE) $(BORINGSSL_INC) $(X_FLAGS) -c $< -o $@
+$(X_OUT)/obj/store/%.o: src/store/%.c | $(sqlite_c)
+	@mkdir -p $(@D)
+	@$(CLANG) $(CORE) $(SQLITE_INC) $(X_FLAGS) -c $< -o $@
 $(X_OUT)/obj/plat/hosted/%.o: src/plat/hosted/%.c
 	@mkdir -p $(@D)
 	@$(CLANG) $(X_HOST) $(X_FLAGS) -c $< -o $@
@@ -39,9 +42,9 @@ $(X_OUT)/mem_renamed.o: src/arch/aarch64/mem.S
 $(X_OUT)/arch/mem_test: src/arch/mem_test.c $(X_OUT)/mem_renamed.o tests/cross/cmocka.h
 	@mkdir -p $(@D)
 	@$(CLANG) $(X_HOST) $(X_FLAGS) $(X_LINK) $(filter %.c %.o,$^) -lc -lm $(X_ROOT)/lib/crtn.o -o $@
-$(X_OUT)/%_test: src/%_test.c $(X_OUT)/obj/unit_plat.o $(X_OUT)/libcore.a $(BORINGSSL_ARM_LIB) tests/cross/cmocka.h
+$(X_OUT)/%_test: src/%_test.c $(X_OUT)/obj/unit_plat.o $(X_OUT)/libcore.a $(BORINGSSL_ARM_LIB) $(SQLITE_ARM_LIB) tests/cross/cmocka.h
 	@mkdir -p $(@D)
-	@$(CLANG) $(X_HOST) $(BORINGSSL_INC) $(X_FLAGS) -DTEST_DATA='"$(abspath ..)/shared/data"' $(X_LINK) $< \
+	@$(CLANG) $(X_HOST) $(BORINGSSL_INC) $(SQLITE_INC) $(X_FLAGS) -DTEST_DATA='"$(abspath ..)/shared/data"' $(X_LINK) $< \
 	  $(wildcard $(@:$(X_OUT)/%_test=src/%_test_extra.c)) $(filter %.o %.a,$^) -lc -lm $(X_ROOT)/lib/crtn.o -o $@
 
 unit-aarch64: $(x_tests) ## every unit test that is not x86_64's, compiled for aarch64, under qemu-aarch64
