@@ -74,7 +74,7 @@ static void arp_ask(struct nic *nic, struct arp_entry *e) {
   e->due = false;
   e->tries++;
   if (net_follows(nic->net)) {
-    follow_ask(nic, e->address);
+    follow_ask(nic, ip_of4(e->address));
     return;
   }
   arp_send(nic, 1, broadcast_mac, e->address, nobody);
@@ -98,7 +98,7 @@ void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed) {
   e->tries = 0;
   e->since_ns = nic->net->core->now_ns;
   if (confirmed) {
-    follow_learned(nic, address, mac);
+    follow_learned(nic, ip_of4(address), mac);
   }
 }
 

@@ -9,14 +9,19 @@
 #include "loop/mailbox.h"
 #include "net/stack.h"
 
-enum what { WHAT_FACE, WHAT_ASK, WHAT_NEIGHBOUR };
+enum what { WHAT_FACE, WHAT_FACE6, WHAT_ASK, WHAT_NEIGHBOUR };
 
 struct word {
   u32 what;
   u32 nic;
-  struct net_face face;  // WHAT_FACE
-  u32 address;           // the others
-  u8 mac[6];
+  union {
+    struct net_face face;
+    struct net_face6 face6;
+    struct {
+      struct ip_addr address;
+      u8 mac[6];
+    } neighbour;  // WHAT_ASK: its MAC is wanted
+  };
 };
 
 static bool send(struct core *core, u32 to, const struct word *w) {
@@ -37,6 +42,49 @@ static struct net_face face_of(const struct nic *nic) {
                            .link_up = nic->info.link_up};
 }
 
+// To every other core; false: for one there was no room.
+static bool tell(struct core *core, const struct word *w) {
+  bool all = true;
+  for (u32 to = 1; to < mailbox_cores(core); to++) {
+    all &= send(core, to, w);
+  }
+  return all;
+}
+
+// What counts now; a later moment's is another face.
+static struct net_face6 face6_of(const struct nic *nic) {
+  const struct ip6_nic *v6 = &nic->ip6;
+  u64 now = nic->net->core->now_ns;
+  struct net_face6 f = {.on = v6->on, .hop_limit = v6->hop_limit, .mtu = v6->mtu};
+  f.gateway = ip6_router(nic);
+  for (u32 i = 0; i < v6->address_count; i++) {
+    const struct ip6_address *a = &v6->address[i];
+    if (a->state == IP6_VALID) {
+      f.deprecated |= a->preferred_ns <= now ? 1u << f.address_count : 0;
+      f.address[f.address_count++] = a->address;
+    }
+  }
+  for (u32 i = 0; i < IP6_PREFIXES_MAX; i++) {
+    const struct ip6_prefix *p = &v6->prefix[i];
+    if (p->len != 0 && p->until_ns > now) {
+      f.prefix_len[f.prefix_count] = p->len;
+      f.prefix[f.prefix_count++] = p->prefix;
+    }
+  }
+  return f;
+}
+
+void follow_tick(struct nic *nic) {
+  struct core *core = nic->net->core;
+  if (core->id != 0 || core->mail == NULL) {
+    return;
+  }
+  struct word w = {.what = WHAT_FACE6, .nic = nic->index, .face6 = face6_of(nic)};
+  if (memcmp(&w.face6, &nic->face6_sent, sizeof w.face6) != 0 && tell(core, &w)) {
+    nic->face6_sent = w.face6;
+  }
+}
+
 void follow_flush(struct net *net) {
   struct core *core = net->core;
   if (core->id != 0 || core->mail == NULL) {
@@ -48,30 +96,24 @@ void follow_flush(struct net *net) {
     if (memcmp(&w.face, &nic->face_sent, sizeof w.face) == 0) {
       continue;
     }
-    bool all = true;
-    for (u32 to = 1; to < mailbox_cores(core); to++) {
-      all &= send(core, to, &w);
-    }
-    if (all) {
+    if (tell(core, &w)) {
       nic->face_sent = w.face;
     }
   }
 }
 
-void follow_learned(struct nic *nic, u32 address, const u8 mac[6]) {
+void follow_learned(struct nic *nic, struct ip_addr address, const u8 mac[6]) {
   struct core *core = nic->net->core;
   if (core->id != 0 || core->mail == NULL) {
     return;
   }
-  struct word w = {.what = WHAT_NEIGHBOUR, .nic = nic->index, .address = address};
-  memcpy(w.mac, mac, sizeof w.mac);
-  for (u32 to = 1; to < mailbox_cores(core); to++) {
-    (void)send(core, to, &w);
-  }
+  struct word w = {.what = WHAT_NEIGHBOUR, .nic = nic->index, .neighbour = {.address = address}};
+  memcpy(w.neighbour.mac, mac, sizeof w.neighbour.mac);
+  (void)tell(core, &w);
 }
 
-void follow_ask(struct nic *nic, u32 address) {
-  struct word w = {.what = WHAT_ASK, .nic = nic->index, .address = address};
+void follow_ask(struct nic *nic, struct ip_addr address) {
+  struct word w = {.what = WHAT_ASK, .nic = nic->index, .neighbour = {.address = address}};
   ASSERT(net_follows(nic->net));
   (void)send(nic->net->core, 0, &w);
 }
@@ -88,11 +130,45 @@ static void take_face(struct nic *nic, const struct net_face *f) {
   nic->info.link_up = f->link_up;
 }
 
+static void take_face6(struct nic *nic, const struct net_face6 *f) {
+  struct ip6_nic *v6 = &nic->ip6;
+  v6->on = f->on;
+  v6->hop_limit = f->hop_limit;
+  v6->mtu = f->mtu;
+  v6->gateway = f->gateway;
+  v6->reachable_ms = 30000;
+  v6->retrans_ms = 1000;
+  memset(v6->address, 0, sizeof v6->address);
+  memset(v6->prefix, 0, sizeof v6->prefix);
+  v6->address_count = f->address_count;
+  for (u32 i = 0; i < f->address_count; i++) {
+    u64 preferred_ns = (f->deprecated >> i & 1) != 0 ? 0 : U64_MAX;
+    v6->address[i] = (struct ip6_address){.address = f->address[i],
+                                          .state = IP6_VALID,
+                                          .preferred_ns = preferred_ns,
+                                          .valid_ns = U64_MAX};
+  }
+  for (u32 i = 0; i < f->prefix_count; i++) {
+    v6->prefix[i] = (struct ip6_prefix){f->prefix[i], f->prefix_len[i], U64_MAX};
+  }
+}
+
 // Of core 0: the answer that is known, at once; else the wire's comes by follow_learned.
 static void answer(struct core *core, u32 from, struct nic *nic, struct word *w) {
-  if (arp_resolve(nic, w->address, w->mac)) {
+  struct ip_addr a = w->neighbour.address;
+  bool known = ip_is4(a) ? arp_resolve(nic, ip_to4(a), w->neighbour.mac)
+                         : nd_resolve(nic, a, w->neighbour.mac);
+  if (known) {
     w->what = WHAT_NEIGHBOUR;
     (void)send(core, from, w);
+  }
+}
+
+static void learn(struct nic *nic, struct ip_addr address, const u8 mac[6]) {
+  if (ip_is4(address)) {
+    arp_learn(nic, ip_to4(address), mac, true);
+  } else {
+    nd_told(nic, address, mac);
   }
 }
 
@@ -105,7 +181,8 @@ static void take(struct core *core, u32 from, struct span body) {
   switch ((enum what)w.what) {
   case WHAT_FACE: take_face(nic, &w.face); break;
   case WHAT_ASK: answer(core, from, nic, &w); break;
-  case WHAT_NEIGHBOUR: arp_learn(nic, w.address, w.mac, true); break;
+  case WHAT_FACE6: take_face6(nic, &w.face6); break;
+  case WHAT_NEIGHBOUR: learn(nic, w.neighbour.address, w.neighbour.mac); break;
   }
 }
 

@@ -121,7 +121,8 @@ void nd_learn(struct nic *nic, struct ip_addr address, const u8 mac[6], bool rou
 bool nd_known(const struct nic *nic, struct ip_addr address);
 void nd_advertise(struct nic *nic, const struct ip6_address *a);  // to all, unsolicited
 void nd_input(struct nic *nic, const struct ip_in *ip, const struct rxbuf *frame, struct bytes in);
-void nd_probe(struct nic *nic, struct ip_addr target);  // duplicate detection
+void nd_probe(struct nic *nic, struct ip_addr target);                   // duplicate detection
+void nd_told(struct nic *nic, struct ip_addr address, const u8 mac[6]);  // by core 0
 void nd_flush(struct nic *nic);
 void nd_tick(struct nic *nic);
 

@@ -105,6 +105,10 @@ static void ask(struct nic *nic, struct nd_entry *e) {
   e->due = false;
   e->tries++;
   e->next_ns = now_of(nic) + nic->ip6.retrans_ms * MS_NS;
+  if (net_follows(nic->net)) {
+    follow_ask(nic, e->address);
+    return;
+  }
   if (!ip_is_none(m.source)) {
     send(nic, &m, ICMP6_NS, 0, e->address, 1);
   }
@@ -173,6 +177,18 @@ static void reachable(struct nic *nic, struct nd_entry *e) {
   e->state = ND_REACHABLE;
   e->tries = 0;
   e->next_ns = now_of(nic) + nic->ip6.reachable_ms * MS_NS;
+  follow_learned(nic, e->address, e->mac);
+}
+
+// From core 0.
+void nd_told(struct nic *nic, struct ip_addr address, const u8 mac[6]) {
+  struct nd_entry *e = find(nic, address);
+  e = e == NULL ? place(nic, address, false) : e;
+  if (e != NULL) {
+    memcpy(e->mac, mac, 6);
+    e->due = false;
+    reachable(nic, e);
+  }
 }
 
 void nd_learn(struct nic *nic, struct ip_addr address, const u8 mac[6], bool router) {

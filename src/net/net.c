@@ -19,6 +19,7 @@ static void on_tick(struct core *core, u32 timer, void *owner) {
     struct nic *nic = &net->nic[i];
     if (net_follows(net)) {  // core 0 tells
       arp_tick(nic);
+      nd_tick(nic);
       continue;
     }
     bool was_up = nic->info.link_up;
@@ -29,6 +30,7 @@ static void on_tick(struct core *core, u32 timer, void *owner) {
     arp_tick(nic);
     dhcp_tick(nic);
     ip6_tick(nic);
+    follow_tick(nic);
     if (!was_up && nic->info.link_up) {
       ip6_link_up(nic);
       if (nic->address != 0) {

@@ -89,6 +89,16 @@ struct net_face {  // a NIC as cores other than 0 are told of it (follow.c); no 
   u8 prefix_len;
   u8 link_up;
 };
+struct net_face6 {  // and of its IPv6; no padding
+  struct ip_addr address[IP6_ADDRESSES_MAX], prefix[IP6_PREFIXES_MAX], gateway;
+  u8 prefix_len[IP6_PREFIXES_MAX];
+  u8 address_count, prefix_count;
+  u8 deprecated;  // bit i: address[i] is not for new connections
+  u8 on, hop_limit;
+  u8 zero;
+  u16 mtu;
+};
+static_assert(sizeof(struct net_face6) == 17 * 16 + 8 + 8, "compared as bytes");
 
 struct nic {
   struct net *net;
@@ -100,7 +110,8 @@ struct nic {
   struct arp_entry arp[ARP_ENTRIES];
   bool arp_due;
   struct net_face face_sent;  // core 0: last told to the others
-  u64 defended_ns;            // our address against another user of it, last
+  struct net_face6 face6_sent;
+  u64 defended_ns;  // our address against another user of it, last
   struct dhcp dhcp;
   struct ip6_nic ip6;
   struct tx_frame batch[BATCH];
@@ -217,8 +228,10 @@ static inline bool net_follows(const struct net *net) {  // it is told by core 0
   return net->core->mail != NULL && net->core->id != 0;
 }
 void follow_flush(struct net *net);
-void follow_learned(struct nic *nic, u32 address, const u8 mac[6]);
-void follow_ask(struct nic *nic, u32 address);  // of a core other than 0: to core 0
+void follow_tick(struct nic *nic);
+void follow_learned(struct nic *nic, struct ip_addr address, const u8 mac[6]);
+// Of a core other than 0: to core 0.
+void follow_ask(struct nic *nic, struct ip_addr address);
 
 // --- both families (ip.c)
 struct ip_in {  // a received packet: one protocol's header and payload in a frame

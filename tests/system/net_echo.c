@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The network alone as a Linux process, for test_net.py: port 7 echoes, port 9 discards and tells
 // how much when the peer has closed, port 19 sends 4 MiB of a known pattern and closes.
-// The address is 10.9.0.2/24, or from DHCP when URMQTT_DHCP is set.
+// The address is 10.9.0.2/24, or from DHCP when URMQTT_DHCP is set. IPv6 is what URMQTT_IP6 says:
+// "auto", or an address (/64, the gateway is URMQTT_GATEWAY6 or none).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fmt.h"
 #include "loop/carve.h"
 #include "loop/loop.h"
 #include "net/tcp.h"
@@ -98,11 +100,48 @@ static bool stage(struct core *c, void *unused) {
   return false;
 }
 
+static void print6(const char *what, struct ip_addr a) {
+  char text[IP_TEXT_MAX + 1] = {0};
+  struct writer w = writer_init(span_of(text, IP_TEXT_MAX));
+  ip_write(&w, a);
+  printf("%s %s\n", what, text);
+  fflush(stdout);
+}
+
+// Addresses that became valid, and the router when it changes.
+static void watch6(const struct net_if_state *s) {
+  static struct ip_addr known[NET_IP6_MAX], gateway;
+  for (u32 i = 0; i < s->ip6_count; i++) {
+    if (s->ip6[i].valid && !ip_equal(s->ip6[i].address, known[i])) {
+      known[i] = s->ip6[i].address;
+      print6("address6", known[i]);
+    }
+  }
+  if (!ip_equal(gateway, s->gateway6)) {
+    gateway = s->gateway6;
+    print6("gateway6", gateway);
+  }
+}
+
+static struct net_if6_config config6(void) {
+  const char *text = getenv("URMQTT_IP6");
+  const char *gateway = getenv("URMQTT_GATEWAY6");
+  struct net_if6_config c = {.mode = NET_IP6_OFF, .prefix_len = 64};
+  if (text != NULL) {
+    c.mode = ip_parse6(bytes_str(text), &c.address) ? NET_IP6_STATIC : NET_IP6_AUTO;
+  }
+  if (gateway != NULL && !ip_parse6(bytes_str(gateway), &c.gateway)) {
+    exit(1);
+  }
+  return c;
+}
+
 static bool watch(struct core *c, void *unused) {
   (void)unused;
   static u32 known;
   struct net_if_state s;
   net_if_state(c->net, 0, &s);
+  watch6(&s);
   if (s.address != known) {
     known = s.address;
     printf("address %u.%u.%u.%u/%u gateway %#x mtu %u\n", known >> 24, known >> 16 & 255,
@@ -127,6 +166,7 @@ void urmqtt_main(void) {
   core_init(&core, 0, timers, ARRAY_COUNT(timers));
   struct net_if_config config = {.address = IP4(10, 9, 0, 2), .prefix_len = 24};
   config.dhcp = getenv("URMQTT_DHCP") != NULL;
+  config.ip6 = config6();
   bool good =
       net_init(&core, &carve, &limits) == ERR_OK && net_configure(core.net, 0, &config) == ERR_OK;
   for (u32 i = 0; good && i < ARRAY_COUNT(ports); i++) {
@@ -141,4 +181,9 @@ void urmqtt_main(void) {
   printf("ready\n");
   fflush(stdout);
   loop_run(&core);
+}
+
+void urmqtt_core(u32 id) {  // there is one
+  (void)id;
+  abort();
 }

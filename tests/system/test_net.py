@@ -24,9 +24,9 @@ CHARGEN = 4 << 20
 class Echo(lab.Broker):
     """build/test/net_echo instead of the broker."""
 
-    def __init__(self, tap="tap0", dhcp=False):
+    def __init__(self, tap="tap0", dhcp=False, **more):
         self.lines = []
-        env = dict(os.environ, **({"URMQTT_DHCP": "1"} if dhcp else {}))
+        env = dict(os.environ, **({"URMQTT_DHCP": "1"} if dhcp else {}), **more)
         self.p = subprocess.Popen([os.path.join(lab.BUILD, "test", "net_echo"), "--tap", tap, "--memory", "64",
                                    "--seconds", "300"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=env)
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -41,14 +41,14 @@ def echo(namespace):
     assert e.stop() == 0
 
 
-def connect(port, timeout=60):
-    return socket.create_connection((BROKER, port), timeout=timeout)
+def connect(port, timeout=60, host=BROKER):
+    return socket.create_connection((host, port), timeout=timeout)
 
 
-def echo_digest(size, seed):
+def echo_digest(size, seed, host=BROKER):
     """Sends `size` random bytes to port 7 while reading them back; returns whether both are the same."""
     data = random.Random(seed).randbytes(size)
-    s = connect(7)
+    s = connect(7, host=host)
 
     def send():
         s.sendall(data)
@@ -66,8 +66,8 @@ def echo_digest(size, seed):
     return count == size and got.digest() == hashlib.sha256(data).digest()
 
 
-def chargen():
-    s = connect(19)
+def chargen(host=BROKER):
+    s = connect(19, host=host)
     got = bytearray()
     while piece := s.recv(1 << 16):
         got += piece
