@@ -6,6 +6,7 @@
 #include "admin/cores.h"
 #include "admin/log.h"
 #include "admin/serve.h"
+#include "admin/serve_store.h"
 #include "admin/sys.h"
 #include "loop/loop.h"
 
@@ -19,7 +20,16 @@ static void warn_of_platform(void) {
   if (plat_wall().quality == CLOCK_UNSET) {
     say("warning: the time is not known; expired certificates cannot be told from good ones");
   }
-  say("live mode: sessions and retained messages live in RAM, and so do its promises");
+}
+
+// With a disk one: the others' sessions would not be kept.
+static u32 cores_wanted(const struct config *config, const struct carve *carve) {
+  u32 n = serve_cores(config, carve_left(carve));
+  if (n > 1 && serve_store() != NULL) {
+    say("one core is used of %u: with a disk more are not served yet", n);
+    return 1;
+  }
+  return n;
 }
 
 static void print_end(const struct core *core) {
@@ -44,8 +54,11 @@ void urmqtt_main(void) {
   say("urMQTT " URMQTT_VERSION ", an MQTT broker that is the operating system");
   carve_init(&carve);
   const struct config *config = serve_config(&carve);
+  if (!check && !serve_store_find(&carve)) {
+    plat_end(END_STOP);
+  }
   bool enough = serve_security_init(&carve, config);
-  limits_from_memory(carve_left(&carve), serve_cores(config, carve_left(&carve)), &limits);
+  limits_from_memory(carve_left(&carve), cores_wanted(config, &carve), &limits);
   serve_limits(config, &limits);
   if (enough) {
     limits.server.argon_arena = serve_security_arena();
@@ -65,9 +78,14 @@ void urmqtt_main(void) {
     say(good ? "check: the configuration is good" : "check: the configuration is not good");
     plat_end(good ? END_POWER_OFF : END_STOP);
   }
+  if (!serve_store_start(core, config)) {
+    say("Nothing is served. urMQTT answers ping and nothing else.");
+    config = NULL;
+  }
   limits_print(&limits);
   say("TLS: %s", tls_describe_cpu());
   warn_of_platform();
+  serve_store_say(config);
   serve_addresses(core, config);
   if (config != NULL && !serve_listeners(core, config, true)) {
     say("warning: some listeners are missing, see above");

@@ -52,6 +52,7 @@ struct config_listener {
   u8 use_san_as_username;  // 0 = not, 1 = dNSName, 2 = rfc822Name
   u32 max_connections;     // 0 = no limit of its own
   u8 max_qos;
+  bool durability_relaxed;
   u8 versions;  // 1 << protocol level; 0 = all
   u32 max_topic_alias, max_topic_alias_broker;
   struct bytes mount_point, auto_id_prefix;  // empty = none, the broker's
@@ -134,7 +135,9 @@ struct config {
   struct config_file dynsec_file;      // its plugin_opt_config_file
   bool check_retain_source;
   bool retain_available;
-  bool persistence;  // accepted: served from RAM with a warning until there is a disk
+  bool persistence;         // mosquitto's: with a disk it is always so, without one it cannot be
+  bool storage_required;    // without a disk nothing is served
+  bool durability_relaxed;  // acknowledgements do not wait for the disk
 };
 
 enum config_log {

@@ -7,10 +7,12 @@
 #include "admin/console.h"
 #include "admin/log.h"
 #include "admin/serve.h"
+#include "admin/serve_store.h"
 #include "base/shared.h"
 #include "loop/epoch.h"
 #include "loop/loop.h"
 #include "loop/mailbox.h"
+#include "store/store.h"
 
 #define DRAIN_NS 2000000000ull  // after the last DISCONNECT: time for its FIN to be acknowledged
 
@@ -48,7 +50,8 @@ static bool follow_stop(struct core *c, void *ctx) {
   return !c->stop;
 }
 
-// Parts in the order of a turn: receive, broker's slices, input, output, send (net_flush).
+// Parts in the order of a turn: receive, what has become durable, broker's slices, input, output,
+// what is to be written, send (net_flush).
 static bool make(struct carve *carve, const struct limits *l, u32 id) {
   struct span own = carve_take(carve, sizeof(struct core), 64);
   struct span timers = carve_take(carve, l->timers * sizeof(struct timer), 64);
@@ -65,12 +68,18 @@ static bool fill(struct carve *carve, const struct limits *l, struct core *c) {
   if (net_init(c, carve, &l->net) != ERR_OK || broker_init(c, carve, &l->broker) != ERR_OK) {
     return false;
   }
+  if (c->id == 0 && serve_store() != NULL) {
+    loop_stage(c, "store, what is durable", store_stage, serve_store());
+  }
   loop_stage(c, "broker", broker_stage, c->broker);
   if (server_init(c, carve, &l->server) != ERR_OK) {
     return false;
   }
   if (c->id != 0) {
     loop_stage(c, "stop", follow_stop, &since_ns[c->id]);
+  }
+  if (c->id == 0 && serve_store() != NULL) {
+    loop_stage(c, "store, what is new", store_stage, serve_store());
   }
   loop_stage(c, "net flush", net_flush, c->net);
   return true;
@@ -177,7 +186,7 @@ bool cores_stop_stage(struct core *c, void *unused) {
   }
   bool others = shared_acquire_u64(&ended) == count - 1;
   bool late = c->now_ns - drained_ns > DRAIN_NS;
-  c->stop = (others && (late || net_stats(c->net)->tcp_open == 0)) ||
+  c->stop = (others && (late || (net_stats(c->net)->tcp_open == 0 && serve_store_quiet()))) ||
             c->now_ns - drained_ns > 4 * DRAIN_NS;
   return false;
 }

@@ -112,13 +112,14 @@ void take_bool(struct parser *p, void *field);
 void take_u8(struct parser *p, void *field);
 void take_u32(struct parser *p, void *field);
 void take_u64(struct parser *p, void *field);
-void take_choice(struct parser *p, void *field);     // u8: 1 = false, 2 = true
-void take_text(struct parser *p, void *field);       // struct bytes, not empty
-void take_file(struct parser *p, void *field);       // struct config_file: a file of the bundle
-void take_positive(struct parser *p, void *field);   // u32 above 0, or -1: no limit, 0 here
-void take_files(struct parser *p, void *field);      // struct config_files: those of a folder
-void take_id_prefix(struct parser *p, void *field);  // struct bytes, short
-void take_limit(struct parser *p, void *field);      // u32; 0 is the row's most
+void take_choice(struct parser *p, void *field);      // u8: 1 = false, 2 = true
+void take_text(struct parser *p, void *field);        // struct bytes, not empty
+void take_file(struct parser *p, void *field);        // struct config_file: a file of the bundle
+void take_positive(struct parser *p, void *field);    // u32 above 0, or -1: no limit, 0 here
+void take_files(struct parser *p, void *field);       // struct config_files: those of a folder
+void take_id_prefix(struct parser *p, void *field);   // struct bytes, short
+void take_durability(struct parser *p, void *field);  // bool: relaxed
+void take_limit(struct parser *p, void *field);       // u32; 0 is the row's most
 // The next file of the bundle, by the bytes of its name, that lies in folder `dir` (a path as in
 // mosquitto.conf; of its whole path or of its last name) behind `after`; false: no more. `suffix`
 // ends its name.

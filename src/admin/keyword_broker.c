@@ -33,6 +33,25 @@ static void on_persistence(struct parser *p, void *field) {
   }
 }
 
+// storage required|optional
+static void on_storage(struct parser *p, void *field) {
+  char buf[64];
+  struct bytes v = value_of(p);
+  *(bool *)field = bytes_equal_str(v, "required");
+  if (!bytes_equal_str(v, "required") && !bytes_equal_str(v, "optional")) {
+    problem(p, CONFIG_ERROR, "storage wants required or optional, not \"%s\"", shown(v, buf));
+  }
+}
+
+void take_durability(struct parser *p, void *field) {
+  char buf[64];
+  struct bytes v = value_of(p);
+  *(bool *)field = bytes_equal_str(v, "relaxed");
+  if (!bytes_equal_str(v, "relaxed") && !bytes_equal_str(v, "strict")) {
+    problem(p, CONFIG_ERROR, "%s wants strict or relaxed, not \"%s\"", p->k->name, shown(v, buf));
+  }
+}
+
 static void on_duplicates(struct parser *p, void *field) {
   take_bool(p, field);
   if (p->config->allow_duplicate_messages) {
@@ -41,8 +60,9 @@ static void on_duplicates(struct parser *p, void *field) {
 }
 
 #define OWN_MEMORY "urMQTT divides the machine's memory itself"
-#define FROM_RAM "served from RAM, there is no storage yet: a restart forgets it"
-#define WITH_DISK "there is no storage yet"
+#define OWN_DISK \
+  "kept on a disk that urMQTT has set up for itself, as it happens; without one in RAM only"
+#define WITH_DISK "urMQTT writes to a disk of its own, not to files"
 
 const struct keyword keywords_broker[] = {
     {"max_inflight_messages", BY(SCOPE_GLOBAL, struct config, max_inflight_messages, take_limit),
@@ -70,9 +90,11 @@ const struct keyword keywords_broker[] = {
      MAPPED("overlapping subscriptions get one copy, with the highest QoS")},
     {"sys_interval", IN_CONFIG(sys_interval_s), .most = 65535},
     {"auto_id_prefix", BY(SCOPE_GLOBAL, struct config, auto_id_prefix, take_id_prefix)},
-    {"persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence), MAPPED(FROM_RAM)},
+    {"persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence), MAPPED(OWN_DISK)},
     {"retained_persistence", BY(SCOPE_GLOBAL, struct config, persistence, on_persistence),
-     MAPPED(FROM_RAM)},
+     MAPPED(OWN_DISK)},
+    {"storage", BY(SCOPE_GLOBAL, struct config, storage_required, on_storage)},
+    {"durability", BY(SCOPE_GLOBAL, struct config, durability_relaxed, take_durability)},
     {"persistence_location", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"persistence_file", .fate = FATE_IGNORED, .why = WITH_DISK},
     {"autosave_interval", .fate = FATE_IGNORED, .why = WITH_DISK},

@@ -139,6 +139,8 @@ const struct keyword keywords_listener[] = {
     {"accept_protocol_versions", BY(SCOPE_LISTENER, struct config_listener, versions, on_versions)},
     {"max_connections", BY(SCOPE_LISTENER, struct config_listener, max_connections, take_positive)},
     {"max_qos", IN_LISTENER(max_qos), .most = 2},
+    {"listener_durability",
+     BY(SCOPE_LISTENER, struct config_listener, durability_relaxed, take_durability)},
     {"max_topic_alias", IN_LISTENER(max_topic_alias), .most = 65535},
     {"max_topic_alias_broker", IN_LISTENER(max_topic_alias_broker), .most = 65535},
     {"tls_version", .fate = FATE_MAPPED, .why = "urMQTT speaks TLS 1.3 and nothing older"},

@@ -341,6 +341,7 @@ struct listener_config serve_listener_config(const struct config *c, u32 index) 
                                    .access_set = security_set(c, index),
                                    .max_connections = l->max_connections,
                                    .max_qos = l->max_qos,
+                                   .relaxed = l->durability_relaxed,
                                    .websockets = l->websockets,
                                    .origin_count = l->origin_count,
                                    .proxy = l->proxy,

@@ -9,6 +9,7 @@
 
 #include "admin/medium.h"
 #include "admin/serve.h"
+#include "admin/serve_store.h"
 #include "admin/slot.h"
 #include "base/fmt.h"
 
@@ -137,6 +138,9 @@ static bool disk_volume(struct span room, u64 wait_ns, struct source *out) {
   struct block *disk = plat_disk(0);
   for (u32 n = 0; disk != NULL && memory.window.ptr != NULL; disk = plat_disk(++n)) {
     struct volume_medium v;
+    if (disk == serve_store_disk()) {
+      continue;  // its completions are the store's
+    }
     if (!medium_open(&medium, disk, memory.window, wait_ns, &v)) {
       continue;
     }

@@ -141,7 +141,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
   blocks_init(&b->blocks, memory, l->message_bytes);
   b->route_head = b->route_tail = b->route_shared = NONE;
   b->stall_head = b->stall_tail = b->doom_head = NONE;
-  b->disk_head = b->disk_tail = b->route_ticket = NONE;
+  b->disk_head = b->disk_tail = b->route_ticket = b->durable.wait_head = NONE;
   list_init(&b->wait_list);
   tree_init(b);
   retained_init(b);
@@ -152,7 +152,8 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
 
 bool broker_stage(struct core *core, void *broker) {
   struct broker *b = broker;
-  bool did = ceiling_stage(b, core->now_ns);
+  bool did = b->durable.store != NULL && durable_flush_removes(b);
+  did |= ceiling_stage(b, core->now_ns);
   if (b->cross != NULL) {
     did |= cross_stage(b);
   }

@@ -21,6 +21,7 @@
 #include "loop/carve.h"
 #include "loop/core.h"
 #include "mqtt/packet.h"
+#include "store/store.h"
 
 struct broker;
 struct session;
@@ -115,6 +116,7 @@ struct broker_identity {
   u32 credential;  // the server's own: what the password was judged by; 0 = no password was
   u8 access_set;   // which rules hold for it, < BROKER_ACCESS_SETS
   u8 qos_max;      // the listener's highest QoS, 0..2
+  bool relaxed;    // acknowledgements do not wait for the disk
 };
 // How the connection is told things; the server's functions. `user` is the connection.
 struct broker_ops {
@@ -189,6 +191,18 @@ u32 broker_kick_user(struct broker *b, bool has_username, struct bytes username,
 typedef void broker_control(void *ctx, const struct access_who *who, struct bytes payload,
                             u64 now_ns);
 bool broker_set_control(struct broker *b, struct bytes topic, broker_control *take, void *ctx);
+
+// --- The disk (durable.c, restore.c): what is kept across a power cut
+
+// What a store holds is applied (store_ops.apply) between begin and end, before anybody connects;
+// from the end on, everything that is to be kept is written to it. begin: false without memory.
+// now_ns: of the core.
+bool broker_restore_begin(struct broker *b, const struct store *store);
+bool broker_restore(void *broker, u64 lsn, const struct record *r);
+void broker_restore_end(struct broker *b, struct store *store);
+// Everything up to this LSN is durable (store_ops.durable).
+void broker_durable(void *broker, u64 lsn);
+void broker_set_relaxed(struct broker *b, bool relaxed);
 
 // Work in slices (retained replay): a stage of the loop. True when something was done.
 bool broker_stage(struct core *core, void *broker);

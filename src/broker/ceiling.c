@@ -54,6 +54,9 @@ void session_stall(struct session *s) {
     return;
   }
   const struct entry *e = entry_at(b, s->queue.head);
+  if (e->qos == 2 && durable_waits(s, e)) {
+    durable_wait(s);
+  }
   if (e->qos == 0 || !own_room(s, entry_len(e)) || global_room(s, entry_len(e))) {
     return;  // it does not wait for the others
   }
@@ -78,6 +81,7 @@ void session_doom(struct session *s, enum mqtt_reason reason) {
 
 void session_forget(struct session *s) {
   struct broker *b = s->b;
+  durable_forget(s);
   if (s->stalled) {
     u32 prev = NONE;
     u32 i = b->stall_head;

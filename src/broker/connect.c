@@ -65,12 +65,19 @@ static struct bytes assign_id(struct broker *b, struct bytes own_prefix, u8 id[A
   return writer_bytes(&w);
 }
 
+// Session expiry that the CONNECT asks for.
+static u32 expiry_of(const struct broker_limits *l, const struct mqtt_connect *c) {
+  if (mqtt_has(&c->props, MQTT_P_SESSION_EXPIRY)) {
+    return c->props.session_expiry_s;
+  }
+  return c->version == MQTT_V5 || c->clean_start ? 0 : l->v4_expiry_s;
+}
+
 // What of CONNECT belongs to the connection.
 // [MQTT-4.9.0-1] [MQTT-3.2.2-22]
 static void apply_connect(struct session *s, const struct mqtt_connect *c,
                           const struct broker_identity *id) {
   const struct broker_limits *l = &s->b->limits;
-  bool v5 = c->version == MQTT_V5;
   s->version = (u8)c->version;
   s->qos_max = id->qos_max;
   s->credential = id->credential;
@@ -79,10 +86,8 @@ static void apply_connect(struct session *s, const struct mqtt_connect *c,
   alias_open(s, mqtt_has(&c->props, MQTT_P_TOPIC_ALIAS_MAXIMUM) ? c->props.topic_alias_maximum : 0);
   s->problem_info = c->props.request_problem != 0;
   s->normal_end = false;
-  s->expiry_s = v5 ? 0 : c->clean_start ? 0 : l->v4_expiry_s;
-  if (mqtt_has(&c->props, MQTT_P_SESSION_EXPIRY)) {
-    s->expiry_s = c->props.session_expiry_s;
-  }
+  s->expiry_s = expiry_of(l, c);
+  s->relaxed = id->relaxed;
   s->connect_expiry_s = s->expiry_s;
   s->packet_max =
       mqtt_has(&c->props, MQTT_P_MAXIMUM_PACKET_SIZE) ? c->props.maximum_packet_size : U32_MAX;
@@ -235,13 +240,19 @@ enum mqtt_reason connect_finish(struct broker *b, void *user, const struct mqtt_
   bool room = make_connack(b, c, &a) && control != NULL && named && (will != NULL || !c->has_will);
   bool fits = !mqtt_has(&c->props, MQTT_P_MAXIMUM_PACKET_SIZE) ||
               a.len <= c->props.maximum_packet_size;  // [MQTT-3.1.2-24]
-  struct session *s = room && fits ? session_for(b, c, &names, now_ns, &present) : NULL;
+  enum mqtt_reason reason = MQTT_SUCCESS;
+  if (room && fits) {
+    reason = durable_may_connect(b, &names, will, expiry_of(&b->limits, c) > 0);
+  }
+  u64 mark = durable_mark(b);
+  bool may = room && fits && reason == MQTT_SUCCESS;
+  struct session *s = may ? session_for(b, c, &names, now_ns, &present) : NULL;
   if (control != NULL) {
     pool_put(&b->controls, control);  // for control_push below
   }
   if (s == NULL) {
     give_back(b, will, a.block, named ? &names : NULL);
-    return fits ? MQTT_SERVER_BUSY : MQTT_PACKET_TOO_LARGE;
+    return reason != MQTT_SUCCESS ? reason : fits ? MQTT_SERVER_BUSY : MQTT_PACKET_TOO_LARGE;
   }
   apply_connect(s, c, id);
   access_identity(s, id);
@@ -253,8 +264,10 @@ enum mqtt_reason connect_finish(struct broker *b, void *user, const struct mqtt_
   s->user = user;
   *out = s;
   b->stats.clients_connected++;
-  bool pushed = control_push(s, MQTT_CONNACK, 0, 0, a.block, a.len);
+  durable_session(s);
+  bool pushed = durable_push(s, mark, NONE, MQTT_CONNACK, 0, 0, a.block, a.len);
   ASSERT(pushed);
+  s->opening = s->held_head != NONE;
   retained_resume(s);
   share_online(s);
   return MQTT_SUCCESS;

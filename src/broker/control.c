@@ -51,7 +51,7 @@ bool control_push_after(struct session *s, u8 type, u16 packet_id, u8 reason, u8
                         .reason = reason};
   s->control.count++;
   // A PINGRESP answers for the connection, not for what is stored: it passes.
-  bool passes = type == MQTT_PINGRESP || s->held_head == NONE;
+  bool passes = (type == MQTT_PINGRESP && !s->opening) || s->held_head == NONE;
   if (ticket == NONE && passes) {
     send(s, pool_index(&b->controls, c));
     session_wake(s);
@@ -84,6 +84,7 @@ void control_release(struct session *s) {
     s->held_head = c->next;
     s->held_tail = c->next == NONE ? NONE : s->held_tail;
     c->next = NONE;
+    s->opening = s->opening && c->type != MQTT_CONNACK;
     send(s, index);
   }
   session_wake(s);

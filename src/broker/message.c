@@ -31,8 +31,7 @@ struct message *message_make(struct broker *b, const struct message_in *in) {
     return NULL;
   }
   *m = (struct message){.refs = 1,
-                        .topic_len = topic_len,
-                        .props_off = props_off,
+                        .topic_len = (u16)topic_len,
                         .raw_off = raw_off,
                         .payload_off = raw_off + raw_len,
                         .len = (u32)len,
@@ -70,7 +69,6 @@ struct message *message_adopt(struct broker *b, const struct message *remote) {
   }
   *m = (struct message){.refs = 1,  // the other's count is its own core's
                         .topic_len = remote->topic_len,
-                        .props_off = remote->props_off,
                         .raw_off = remote->raw_off,
                         .payload_off = remote->payload_off,
                         .len = remote->len,

@@ -138,6 +138,16 @@ static void count_publish(struct session *s, const struct mqtt_publish *p, struc
   rate_count(s, (u32)packet.len, now_ns);
 }
 
+// Room for an acknowledgement, an identifier, and the records of both.
+static bool answer_room(const struct session *s) {
+  return control_room(s) && s->b->controls.free_count >= 2 && durable_room(s->b, 0, 2);
+}
+
+static bool open_ticket(const struct session *s) {
+  s->b->route_ticket = ticket_open(s->b, s);
+  return s->b->route_ticket != NONE;
+}
+
 // The ticket of the present routing, when other cores have a part in it.
 static u32 take_ticket(struct broker *b) {
   u32 ticket = b->route_ticket;
@@ -149,15 +159,32 @@ static u32 take_ticket(struct broker *b) {
   return ticket;
 }
 
+// QoS 2: the identifier stays until PUBREL, or the exchange ends with this PUBREC (4.3.3).
+static void inbound_settle(struct session *s, u16 packet_id, enum mqtt_reason reason) {
+  struct durable *d = &s->b->durable;
+  bool recorded = d->inbound == 0;  // the message's record has it
+  d->inbound = 0;
+  d->inbound_id = 0;
+  bool ends =
+      reason == MQTT_SERVER_BUSY || (reason >= MQTT_UNSPECIFIED_ERROR && s->version == MQTT_V5);
+  if (ends) {
+    (void)inbound_remove(s, packet_id);
+  }
+  if (recorded == ends) {
+    durable_inbound(s, packet_id, !ends);
+  }
+}
+
 // [MQTT-2.2.1-5] [MQTT-3.3.4-1] [MQTT-4.3.2-4] [MQTT-4.3.2-5] [MQTT-4.3.3-8] [MQTT-4.3.3-9]
 // [MQTT-4.3.3-12] 3.1.1 [MQTT-3.3.5-2]
 enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish *p,
                                    struct bytes packet, u64 now_ns) {
   struct broker *b = s->b;
   ASSERT(s->user != NULL);
-  if (p->qos > 0 && (!control_room(s) || b->controls.free_count < 2)) {
+  if (p->qos > 0 && !answer_room(s)) {
     return MQTT_SERVER_BUSY;
   }
+  u64 mark = durable_mark(b);
   if (broker_publish_at(s) > now_ns) {
     return MQTT_MESSAGE_RATE_TOO_HIGH;
   }
@@ -182,21 +209,19 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   if (p->qos == 2 && s->inbound_count >= INBOUND_QOS2_MAX) {
     return MQTT_RECEIVE_MAXIMUM_EXCEEDED;
   }
-  if (p->qos > 0 && b->cross != NULL) {
-    b->route_ticket = ticket_open(b, s);
-    if (b->route_ticket == NONE) {
-      return MQTT_SERVER_BUSY;
-    }
+  if (p->qos > 0 && b->cross != NULL && !open_ticket(s)) {
+    return MQTT_SERVER_BUSY;
   }
   if (p->qos == 2) {
     bool added = inbound_add(s, p->packet_id);
     ASSERT(added);
+    b->durable.inbound = s->number;
+    b->durable.inbound_id = p->packet_id;
   }
   reason = route_publish(s, p, packet, topic, now_ns);
   u32 ticket = take_ticket(b);
-  bool refused = reason >= MQTT_UNSPECIFIED_ERROR;
-  if (p->qos == 2 && refused && (s->version == MQTT_V5 || reason == MQTT_SERVER_BUSY)) {
-    (void)inbound_remove(s, p->packet_id);  // 4.3.3: the exchange ends with this PUBREC
+  if (p->qos == 2) {
+    inbound_settle(s, p->packet_id, reason);
   }
   if (reason == MQTT_SERVER_BUSY) {
     return reason;
@@ -204,7 +229,9 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
   if (p->qos > 0 && reason == MQTT_QUOTA_EXCEEDED && s->version != MQTT_V5) {
     // 3.1.1 cannot say that a message was not retained: rather than acknowledge what was not done
     // the connection ends.
-    (void)inbound_remove(s, p->packet_id);
+    if (inbound_remove(s, p->packet_id)) {
+      durable_inbound(s, p->packet_id, false);
+    }
     if (ticket != NONE) {
       ticket_leave(b, ticket);
     }
@@ -215,8 +242,8 @@ enum mqtt_reason broker_on_publish(struct session *s, const struct mqtt_publish 
     return MQTT_SUCCESS;
   }
   u8 type = p->qos == 1 ? MQTT_PUBACK : MQTT_PUBREC;
-  // control_room was asked.
-  (void)control_push_after(s, type, p->packet_id, (u8)reason, NULL, 0, ticket);
+  // Room was asked for.
+  (void)durable_push(s, mark, ticket, type, p->packet_id, (u8)reason, NULL, 0);
   return MQTT_SUCCESS;
 }
 
@@ -235,6 +262,7 @@ static u32 inflight_find(const struct session *s, u16 packet_id, u32 *prev) {
 static void inflight_remove(struct session *s, u32 index, u32 prev) {
   struct broker *b = s->b;
   struct entry *e = entry_at(b, index);
+  durable_done(s, e);
   *(prev == NONE ? &s->inflight.head : &entry_at(b, prev)->next) = e->next;
   if (s->inflight.tail == index) {
     s->inflight.tail = prev;
@@ -245,6 +273,7 @@ static void inflight_remove(struct session *s, u32 index, u32 prev) {
 
 // [MQTT-4.3.3-3] [MQTT-4.3.3-6] [MQTT-4.3.3-13] [MQTT-4.4.0-2] [MQTT-4.8.2-6]
 static enum mqtt_reason on_pubrec(struct session *s, const struct mqtt_ack *a) {
+  u64 mark = durable_mark(s->b);
   u32 prev = NONE;
   u32 index = inflight_find(s, a->packet_id, &prev);
   struct entry *e = index == NONE ? NULL : entry_at(s->b, index);
@@ -265,12 +294,18 @@ static enum mqtt_reason on_pubrec(struct session *s, const struct mqtt_ack *a) {
   }
   if (e->state == ENTRY_SENT) {
     e->state = ENTRY_RELEASED;
+    if (s->number != 0) {
+      durable_received(s, e);
+    } else {
+      durable_done(s, e);  // a shared subscription's: nobody else gets it any more
+    }
     inflight_sub(s, e);
     message_unref(s->b, e->message);
     e->message = NULL;
     inflight_add(s, e);  // its identifier is still in use
   }
-  (void)control_push(s, MQTT_PUBREL, a->packet_id, MQTT_SUCCESS, NULL, 0);  // [MQTT-4.3.3-5]
+  // [MQTT-4.3.3-5]
+  (void)durable_push(s, mark, NONE, MQTT_PUBREL, a->packet_id, MQTT_SUCCESS, NULL, 0);
   return MQTT_SUCCESS;
 }
 
@@ -298,16 +333,23 @@ enum mqtt_reason broker_on_ack(struct session *s, enum mqtt_type type, const str
   (void)now_ns;
   ASSERT(s->user != NULL);
   s->b->stats.messages_received++;
-  if ((type == MQTT_PUBREC || type == MQTT_PUBREL) && !control_room(s)) {
+  bool answered = type == MQTT_PUBREC || type == MQTT_PUBREL;
+  if (answered ? !control_room(s) || !durable_room(s->b, 0, 2)
+               : broker_keeps(s->b) && !durable_removes_room(s->b)) {
     return MQTT_SERVER_BUSY;
   }
+  u64 mark = durable_mark(s->b);
   enum mqtt_reason reason = MQTT_SUCCESS;
   if (type == MQTT_PUBREC) {
     reason = on_pubrec(s, a);
   } else if (type == MQTT_PUBREL) {
     bool known = inbound_remove(s, a->packet_id);
+    if (known) {
+      durable_inbound(s, a->packet_id, false);
+    }
     u8 code = known || s->version != MQTT_V5 ? MQTT_SUCCESS : MQTT_PACKET_ID_NOT_FOUND;
-    (void)control_push(s, MQTT_PUBCOMP, a->packet_id, code, NULL, 0);  // [MQTT-4.3.3-11]
+    (void)durable_push(s, mark, NONE, MQTT_PUBCOMP, a->packet_id, code, NULL,
+                       0);  // [MQTT-4.3.3-11]
   } else {
     ASSERT(type == MQTT_PUBACK || type == MQTT_PUBCOMP);
     reason = on_last_ack(s, type, a->packet_id);

@@ -93,10 +93,10 @@ static void publish_segments(const struct session *s, const struct entry *e, str
     middle_len = w.pos;
   }
   bool v5 = s->version == MQTT_V5;
-  u32 rest_off = !v5 ? m->payload_off : middle_len == 0 ? m->props_off : m->raw_off;
+  u32 rest_off = !v5 ? m->payload_off : middle_len == 0 ? message_props_off(m) : m->raw_off;
   bool by_alias = s->stream_alias != 0 && !s->stream_alias_new;
   u32 cut = by_alias ? m->topic_len : mount_out(s, m);
-  u32 remaining = m->props_off - cut + middle_len + m->len - rest_off;
+  u32 remaining = message_props_off(m) - cut + middle_len + m->len - rest_off;
   u8 first = (u8)(MQTT_PUBLISH << 4 | ((e->flags & ENTRY_DUP) != 0 && e->qos > 0 ? 8 : 0) |
                   e->qos << 1 | ((e->flags & ENTRY_RETAIN) != 0 ? 1 : 0));
   struct writer w = writer_init(span_of(g->head, sizeof g->head));
@@ -108,7 +108,7 @@ static void publish_segments(const struct session *s, const struct entry *e, str
   ASSERT(w.err == ERR_OK);
   u32 from = cut > 0 ? 2 + cut : 0;
   segments_add(g, writer_bytes(&w));
-  segments_add(g, bytes_of(m->data + from, m->props_off - from));
+  segments_add(g, bytes_of(m->data + from, message_props_off(m) - from));
   segments_add(g, bytes_of(g->middle, middle_len));
   segments_add(g, bytes_of(m->data + rest_off, m->len - rest_off));
 }
@@ -194,6 +194,7 @@ static bool begin(struct session *s, u64 now_ns) {
     bool sent_before = (e->flags & ENTRY_DUP) != 0;
     if (!sent_before && message_expired(e->message, now_ns)) {  // [MQTT-3.3.2-5]
       session_count_drop(s, BROKER_DROPPED_EXPIRED);
+      durable_done(s, e);
       entry_free(b, index);
       return false;
     }
@@ -206,6 +207,7 @@ static bool begin(struct session *s, u64 now_ns) {
     }
     if (too_large(s, e)) {  // [MQTT-3.1.2-24] [MQTT-3.1.2-25]
       session_count_drop(s, BROKER_DROPPED_TOO_LARGE);
+      durable_done(s, e);
       entry_free(b, index);
       return false;
     }
@@ -238,6 +240,7 @@ static void pull_stream(struct session *s, struct span out, u32 *pos) {
     b->stats.publish_bytes_sent += message_payload_len(e->message);
   }
   if (e->qos == 0) {
+    durable_done(s, e);
     entry_free(b, index);
     return;
   }
@@ -249,16 +252,24 @@ static void pull_stream(struct session *s, struct span out, u32 *pos) {
 
 // [MQTT-4.9.0-2] [MQTT-4.9.0-3] [MQTT-3.3.4-10]
 static bool queue_can_send(const struct session *s) {
-  return s->queue.head != NONE && (entry_at(s->b, s->queue.head)->qos == 0 || inflight_room(s));
+  if (s->queue.head == NONE) {
+    return false;
+  }
+  const struct entry *e = entry_at(s->b, s->queue.head);
+  return e->qos == 0 || (inflight_room(s) && (e->qos < 2 || !durable_waits(s, e)));
 }
 
 bool broker_has_output(const struct session *s) {
-  return s->stream != NONE || s->control.head != NONE || queue_can_send(s) || share_can_take(s);
+  return (s->stream != NONE || s->control.head != NONE || queue_can_send(s) || share_can_take(s)) &&
+         !s->opening;
 }
 
 u32 broker_pull(struct session *s, struct span out, u64 now_ns) {
   ASSERT(out.len <= U32_MAX);
   ASSERT(s->user != NULL);
+  if (s->opening) {
+    return 0;
+  }
   u32 pos = 0;
   s->stuck = false;
   while (pos < out.len) {

@@ -112,6 +112,9 @@ u32 queue_pop_behind(struct session *s, u32 prev) {
 
 void queue_clear(struct session *s) {
   while (s->queue.head != NONE) {
+    if (s->number == 0) {
+      durable_done(s, entry_at(s->b, s->queue.head));  // of a group that is kept
+    }
     entry_free(s->b, queue_pop_behind(s, NONE));
   }
   ASSERT(s->queue.bytes == 0);
@@ -172,6 +175,7 @@ static bool drop_oldest(struct session *s) {
     return false;
   }
   ASSERT(entry_at(s->b, victim)->state == ENTRY_QUEUED);
+  durable_done(s, entry_at(s->b, victim));
   entry_free(s->b, queue_pop_behind(s, prev));
   session_count_drop(s, BROKER_DROPPED_OLD);
   return true;
@@ -255,6 +259,9 @@ bool queue_push(struct session *s, struct message *m, u8 qos, bool retain, u32 s
   }
   if (qos > 0) {
     e->seq = s->seq_next++;
+    if (session_kept(s)) {
+      durable_ref(s, e);
+    }
   }
   queue_append(s, index);
   session_wake(s);
@@ -273,6 +280,7 @@ void queue_requeue(struct session *s) {
       e->flags |= e->state == ENTRY_QUEUED ? ENTRY_DUP : 0;  // the client may have it
       entries_push(b, &s->inflight, s->stream);
     } else {
+      durable_done(s, e);
       entry_free(b, s->stream);
     }
     s->stream = NONE;

@@ -107,6 +107,7 @@ static void rnode_clear(struct broker *b, u32 i) {
     return;
   }
   b->stats.retained_bytes -= n->message->len;
+  durable_retain_clear(b, n->message);
   message_unref(b, n->message);
   n->message = NULL;
   ASSERT(n->refs > 0);
@@ -147,6 +148,11 @@ bool retained_set(struct broker *b, struct message *m, u64 stamp) {
                       : b->core->now_ns + b->limits.retained_expiry_s * NS;
   b->stats.retained_bytes += m->len - old_len;
   return true;
+}
+
+struct message *retained_find(struct broker *b, struct bytes topic) {
+  u32 i = rwalk(b, topic, false);
+  return i == NONE ? NULL : rnode_at(b, i)->message;
 }
 
 void retained_bury(struct broker *b, u32 node) {

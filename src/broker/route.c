@@ -43,6 +43,10 @@ static void route_match(struct broker *b, struct bytes topic, const struct sessi
   tree_match(b, topic, publisher);
 }
 
+static void route_forget(struct broker *b) {
+  b->route_head = b->route_tail = b->route_shared = NONE;
+}
+
 static void deliver_all(struct broker *b, struct message *m, struct route_result *r) {
   if (b->access_on) {
     access_begin(b, m);
@@ -74,8 +78,15 @@ static void deliver_all(struct broker *b, struct message *m, struct route_result
   }
 }
 
-static void route_forget(struct broker *b) {
-  b->route_head = b->route_tail = b->route_shared = NONE;
+static void deliver_and_keep(struct broker *b, struct message *m, bool kept,
+                             struct route_result *r) {
+  if (!broker_keeps(b)) {
+    deliver_all(b, m, r);
+    return;
+  }
+  durable_route_begin(b, m, kept);
+  deliver_all(b, m, r);
+  durable_route_end(b);
 }
 
 // [MQTT-3.3.1-8] 3.1.1 [MQTT-3.3.1-7]
@@ -91,6 +102,15 @@ struct route_result route(struct broker *b, const struct message_in *in,
     r.no_memory = true;
     return r;
   }
+  enum durable_verdict may =
+      broker_keeps(b) ? durable_may_route(b, in, retain, publisher) : DURABLE_YES;
+  if (may != DURABLE_YES && (may == DURABLE_BUSY || in->qos > 0)) {
+    route_forget(b);
+    r.no_memory = may == DURABLE_BUSY;
+    r.not_retained = may == DURABLE_REFUSED;
+    return r;
+  }
+  retain = retain && may == DURABLE_YES;
   if (retain && in->payload.len == 0) {
     retained_delete(b, in->topic, stamp);  // [MQTT-3.3.1-6] [MQTT-3.3.1-7]
     retain = false;
@@ -116,7 +136,7 @@ struct route_result route(struct broker *b, const struct message_in *in,
   if (r.not_retained && m->qos > 0) {
     route_forget(b);  // what is not acknowledged as asked for is not half done either
   } else {
-    deliver_all(b, m, &r);
+    deliver_and_keep(b, m, retain && !r.not_retained, &r);
     if (cores != 0) {
       cross_send_later(b, m, cores, stamp);
     }
@@ -126,12 +146,15 @@ struct route_result route(struct broker *b, const struct message_in *in,
 }
 
 // A message object's retained side.
-static void retain_message(struct broker *b, struct message *m, u64 stamp) {
+// True: it is the retained one now.
+static bool retain_message(struct broker *b, struct message *m, u64 stamp) {
   if (message_payload_len(m) == 0) {
     retained_delete(b, message_topic(m), stamp);
-  } else if (!retained_set(b, m, stamp)) {
-    b->stats.dropped[BROKER_DROPPED_RETAINED]++;
+    return false;
   }
+  bool kept = retained_set(b, m, stamp);
+  b->stats.dropped[BROKER_DROPPED_RETAINED] += kept ? 0 : 1;
+  return kept;
 }
 
 void route_message(struct broker *b, struct message *m, const struct session *publisher,
@@ -143,11 +166,9 @@ void route_message(struct broker *b, struct message *m, const struct session *pu
   u64 stamp = 0;
   bool retain = m->retain && b->limits.retain_available;
   u64 cores = b->cross == NULL ? 0 : cross_match(b, retain, &stamp);
-  if (retain) {
-    retain_message(b, m, stamp);
-  }
+  bool kept = retain && retain_message(b, m, stamp);
   struct route_result r = {0};
-  deliver_all(b, m, &r);
+  deliver_and_keep(b, m, kept, &r);
   if (cores != 0) {
     cross_send_later(b, m, cores, stamp);
   }
@@ -170,10 +191,8 @@ struct route_result route_remote(struct broker *b, const struct message *remote,
     b->stats.publish_dropped++;
     return r;
   }
-  if (stamp != 0) {
-    retain_message(b, m, stamp);
-  }
-  deliver_all(b, m, &r);
+  bool kept = stamp != 0 && retain_message(b, m, stamp);
+  deliver_and_keep(b, m, kept, &r);
   message_unref(b, m);
   return r;
 }

@@ -130,7 +130,9 @@ static void publish_will(struct session *s, u64 now_ns) {
   if (m->expires_ns != NEVER_NS) {
     m->expires_ns += now_ns;
   }
+  s->b->durable.will_of = s->number;
   route_message(s->b, m, s, now_ns);
+  s->b->durable.will_of = 0;
   message_unref(s->b, m);
 }
 
@@ -141,6 +143,7 @@ void session_free(struct session *s) {
   ASSERT(s->will == NULL);
   ASSERT(s->move == 0);
   share_return(s, true);  // [MQTT-4.8.2-5]
+  durable_session_end(s);
   session_drop_subs(s);
   ASSERT(s->replay == NONE);
   queue_clear(s);
@@ -170,7 +173,7 @@ void session_end(struct session *s, u64 now_ns) {
 }
 
 // The wheel has a timer for every session (limits.c); a connected one does not hold it.
-static void arm(struct session *s) {
+void session_arm(struct session *s) {
   struct wheel *w = &s->b->core->wheel;
   u64 at = MIN(s->expire_at_ns, s->will_at_ns);
   if (at == NEVER_NS) {
@@ -194,8 +197,9 @@ void session_timer(struct core *core, u32 timer, void *owner) {
   }
   if (s->will_at_ns <= core->now_ns) {
     publish_will(s, core->now_ns);
+    durable_offline(s);
   }
-  arm(s);
+  session_arm(s);
 }
 
 // Takes the connection off the session. The session stays, whatever its expiry.
@@ -203,7 +207,7 @@ static void unplug(struct session *s) {
   struct broker *b = s->b;
   ASSERT(s->user != NULL);
   s->user = NULL;
-  s->ready = false;
+  s->ready = s->opening = false;
   queue_requeue(s);
   share_offline(s);
   control_clear(s);
@@ -221,6 +225,7 @@ static void drop_qos0(struct session *s) {
     const struct entry *e = entry_at(s->b, i);
     u32 next = e->next;
     if (e->qos == 0) {
+      durable_done(s, e);
       entry_free(s->b, queue_pop_behind(s, prev));
     } else {
       prev = i;
@@ -236,7 +241,8 @@ void session_left(struct session *s, u64 now_ns) {
     drop_qos0(s);
   }
   s->expire_at_ns = s->expiry_s == EXPIRY_NEVER ? NEVER_NS : now_ns + s->expiry_s * NS;
-  arm(s);
+  durable_offline(s);
+  session_arm(s);
 }
 
 void broker_detach(struct session *s, u64 now_ns) {

@@ -101,6 +101,12 @@ static bool readable_by_any(struct broker *b, const struct share *g, const struc
   return !b->access_on;
 }
 
+static void drop_first(struct broker *b, struct share *g) {
+  u32 index = take_first(b, g, NONE);
+  durable_group_done(b, g, entry_at(b, index)->message);
+  entry_free(b, index);
+}
+
 static bool has_room(struct broker *b, struct share *g, u32 len) {
   const struct broker_limits *l = &b->limits;
   const struct broker_stats *t = &b->stats;
@@ -120,7 +126,7 @@ static bool has_room(struct broker *b, struct share *g, u32 len) {
   b->stats.dropped[why]++;
   b->stats.publish_dropped++;
   if (oldest) {
-    entry_free(b, take_first(b, g, NONE));
+    drop_first(b, g);
   }
   return oldest && g->queue.bytes + len <= (bytes_max == 0 ? U64_MAX : bytes_max);
 }
@@ -139,6 +145,9 @@ bool share_push(struct broker *b, struct share *g, struct message *m) {
   }
   e->message = message_ref(m);
   e->share = NONE;
+  if (g->number != 0) {
+    durable_group_ref(b, g, m);
+  }
   u32 index = pool_index(&b->entries, e);
   entries_push(b, &g->queue, index);
   count_in(b, g, index);
@@ -146,6 +155,34 @@ bool share_push(struct broker *b, struct share *g, struct message *m) {
     offer(b, g);
   }
   return true;
+}
+
+bool share_restore(struct broker *b, struct share *g, struct message *m) {
+  struct entry *e = pool_take(&b->entries);
+  if (e == NULL) {
+    return false;
+  }
+  ASSERT(g->online == 0);
+  e->message = message_ref(m);
+  e->share = NONE;
+  u32 index = pool_index(&b->entries, e);
+  entries_push(b, &g->queue, index);
+  count_in(b, g, index);
+  g->full = true;  // nobody is connected
+  return true;
+}
+
+void share_restore_remove(struct broker *b, struct share *g, u32 lsn) {
+  u32 prev = NONE;
+  u32 i = g->queue.head;
+  while (i != NONE && (u32)entry_at(b, i)->message->lsn != lsn) {
+    prev = i;
+    i = entry_at(b, i)->next;
+  }
+  if (i != NONE) {
+    entry_free(b, take_first(b, g, prev));
+    g->full = g->queue.count > 0;
+  }
 }
 
 // --- messages out
@@ -200,6 +237,7 @@ void share_take(struct session *s) {
   e->state = ENTRY_QUEUED;
   if (e->qos > 0) {
     e->seq = s->seq_next++;
+    durable_moved(b, s, g, e, true);
   }
   queue_append(s, index);
 }
@@ -268,6 +306,9 @@ static void give_back(struct session *s, bool at_end) {
     u32 next = e->next;
     if (movable(b, e, at_end)) {
       u32 share = e->share;
+      if (e->qos > 0) {
+        durable_moved(b, s, share_at(b, share), e, false);
+      }
       (void)queue_pop_behind(s, prev);
       *e = (struct entry){.message = e->message, .next = NONE, .share = NONE};
       entries_push(b, &share_at(b, share)->back, i);
@@ -326,11 +367,20 @@ void share_join(struct broker *b, struct sub *sub) {
   }
 }
 
-static void forget(struct broker *b, const struct list *l, u32 share) {
+// It is the session's own from now on: nobody else will have it.
+static void disown(const struct session *s, struct entry *e) {
+  if (s->number == 0) {
+    durable_done(s, e);
+  }
+  e->share = NONE;
+}
+
+static void forget(const struct session *s, const struct list *l, u32 share) {
+  struct broker *b = s->b;
   for (u32 i = l->head; i != NONE; i = entry_at(b, i)->next) {
     struct entry *e = entry_at(b, i);
     if (share_of(e) == share) {
-      e->share = NONE;
+      disown(s, e);
     }
   }
 }
@@ -341,10 +391,14 @@ void share_leave(struct broker *b, struct sub *sub) {
   withdraw(b, sub);
   g->online -= s->user != NULL ? 1 : 0;
   b->stats.shared_subscriptions--;
-  forget(b, &s->queue, sub->share);
-  forget(b, &s->inflight, sub->share);
+  forget(s, &s->queue, sub->share);
+  forget(s, &s->inflight, sub->share);
   if (s->stream != NONE && share_of(entry_at(b, s->stream)) == sub->share) {
-    entry_at(b, s->stream)->share = NONE;
+    disown(s, entry_at(b, s->stream));
+  }
+  if (s->number != 0 && g->kept > 0) {
+    g->kept--;
+    g->number = g->kept > 0 ? g->number : 0;  // record.h R4
   }
 }
 
@@ -354,7 +408,7 @@ void share_left(struct broker *b, struct share *g) {
     return;
   }
   while (g->queue.head != NONE) {  // nobody is left to have them
-    entry_free(b, take_first(b, g, NONE));
+    drop_first(b, g);
   }
 }
 

@@ -5,6 +5,7 @@
 #pragma once
 #include "broker/block.h"
 #include "broker/broker.h"
+#include "broker/durable.h"
 #include "mqtt/encode.h"
 #include "mqtt/topic.h"
 
@@ -28,15 +29,15 @@
 // two length bytes, topic, property length, properties that are forwarded, payload.
 struct message {
   u32 refs;
-  u32 topic_len;
-  u32 props_off;  // of the property length
-  u32 raw_off;    // of the properties themselves
+  u32 raw_off;  // of the properties themselves; their length stands before
   u32 payload_off;
-  u32 len;  // of what is sent of data
+  u32 len;         // of what is sent of data
+  u32 origin_len;  // who published it stands behind (access.c); 0 = not kept
+  u16 topic_len;
   u8 qos;
   bool retain;
-  u32 origin_len;  // who published it stands behind (access.c); 0 = not kept
   u64 expires_ns;  // NEVER_NS = never
+  u64 lsn;         // its number on the disk (durable.c); 0 = it is not there
   u8 data[];
 };
 
@@ -150,6 +151,7 @@ struct entry {
     u32 ids;    // ENTRY_IDS: granule of the block that holds them
     u32 share;  // else: the group it came from, NONE = none
   };
+  u32 lsn;  // low half: of the record that the client must not be ahead of (durable.c)
 };
 static_assert(sizeof(struct entry) <= 32, "budget of a queue entry");
 
@@ -195,6 +197,8 @@ struct share {
   struct list queue;
   struct list back;  // on their way back from a member
   struct link wait;  // in broker.wait_list
+  u64 number;        // on the disk; 0: no member is there
+  u32 kept;          // members that are
   bool full;
   bool seen;  // offers stood at the last stage
   struct level_text name;
@@ -224,6 +228,7 @@ struct session {
   u64 route_gen;
   u64 access_salt;                      // makes this identity's remembered answers its own
   u64 rate_messages_ns, rate_bytes_ns;  // publish.c: when what was taken will have been paid for
+  u64 number;                           // on the disk (durable.c); 0 = it is not there
   u32 index;
   u32 hash_next;
   u32 timer;  // WHEEL_NONE while nothing is due
@@ -254,6 +259,7 @@ struct session {
   u32 requeued_tail;  // queue.c I4
   u32 stall_next;     // of the sessions that wait for the global ceiling of inflight
   u32 doom_next;      // of the sessions to be disconnected
+  u32 disk_next;      // of those whose next message waits for the disk
   u32 dropped[BROKER_DROPPED_COUNT];
   u32 credential;
   u32 place_gen;   // cross_directory.c; 0 with one core
@@ -273,6 +279,9 @@ struct session {
   bool stuck;         // did not take what it was offered; until it is pulled (share.c)
   bool bridge;        // 3.1 and 3.1.1: its subscriptions are as 5.0's no local, retain as published
   bool problem_info;  // it wants reason strings [MQTT-3.1.2-29]
+  bool opening;       // its CONNACK waits for the disk: nothing leaves before it [MQTT-3.2.0-1]
+  bool disk_waits;
+  bool relaxed;  // its listener's: acknowledgements do not wait for the disk
 };
 static_assert(sizeof(struct session) <= 384, "budget of a session");
 
@@ -324,10 +333,12 @@ struct broker {
   u64 access_hash;    // of the name being delivered
   u64 *access_cache;  // access.c
   u32 access_mask;
-  u32 stall_head, stall_tail;       // by stall_next
-  u32 doom_head;                    // by doom_next
-  u32 disk_head, disk_tail;         // tickets that wait for the disk, by LSN
-  u32 mail_refs;                    // of messages, held by mail to other cores
+  u32 stall_head, stall_tail;  // by stall_next
+  u32 doom_head;               // by doom_next
+  u32 disk_head, disk_tail;    // tickets that wait for the disk, by LSN
+  u32 mail_refs;               // of messages, held by mail to other cores
+  struct durable durable;
+  struct restore *restore;          // NULL: not while the disk is read
   struct bytes mounts[MOUNTS_MAX];  // [0] = none; borrowed from the listeners
   u32 route_ticket;                 // of the acknowledgement, NONE = none
   u8 route_from;                    // core of the message that is being routed
@@ -377,6 +388,10 @@ static inline struct message *message_ref(struct message *m) {
 }
 static inline struct bytes message_topic(const struct message *m) {
   return bytes_of(m->data + 2, m->topic_len);
+}
+// Of the property length.
+static inline u32 message_props_off(const struct message *m) {
+  return 2u + m->topic_len;
 }
 static inline u32 message_payload_len(const struct message *m) {
   return m->len - m->payload_off;
@@ -448,6 +463,7 @@ void retained_init(struct broker *b);
 bool retained_set(struct broker *b, struct message *m, u64 stamp);
 void retained_delete(struct broker *b, struct bytes topic, u64 stamp);
 void retained_bury(struct broker *b, u32 node);  // forgets that something was deleted here
+struct message *retained_find(struct broker *b, struct bytes topic);  // NULL: none
 // Sends what is retained for a new subscription. False when no replay can be kept.
 bool retained_start(struct broker *b, struct sub *sub, struct bytes filter, u64 now_ns);
 void retained_cancel(struct broker *b, const struct sub *sub);
@@ -552,6 +568,72 @@ void ticket_leave(struct broker *b, u32 ticket CONSUMES);
 // Everything up to this LSN is durable.
 void ticket_durable(struct broker *b, u64 lsn);
 
+// durable.c. Without a disk none of these is called: `broker_keeps` stands before each.
+static inline bool broker_keeps(const struct broker *b) {
+  return UNLIKELY(b->durable.store != NULL);
+}
+// The session outlives its connection on a disk.
+static inline bool session_kept(const struct session *s) {
+  return UNLIKELY(s->number != 0);
+}
+// Room for a packet whose records have `len` bytes in all, and for a ticket. MQTT_SERVER_BUSY else.
+bool durable_has_room(const struct broker *b, u64 len, u32 count);
+static inline bool durable_room(const struct broker *b, u64 len, u32 count) {
+  return !broker_keeps(b) || durable_has_room(b, len, count);
+}
+// A control packet that waits for the records since `mark`, when there are any.
+static inline u64 durable_mark(const struct broker *b) {
+  return b->durable.last_lsn;
+}
+// ticket: of other cores' parts; NONE = none.
+bool durable_push_after(struct session *s, u8 type, u16 packet_id, u8 reason, u8 *block CONSUMES,
+                        u32 len, u32 ticket);
+static inline bool durable_push(struct session *s, u64 mark, u32 ticket, u8 type, u16 packet_id,
+                                u8 reason, u8 *block CONSUMES, u32 len) {
+  return durable_mark(s->b) == mark
+             ? control_push_after(s, type, packet_id, reason, block, len, ticket)
+             : durable_push_after(s, type, packet_id, reason, block, len, ticket);
+}
+// May this message, whose receivers are in the route lists, be routed?
+enum durable_verdict { DURABLE_YES, DURABLE_BUSY, DURABLE_REFUSED };
+enum durable_verdict durable_may_route(const struct broker *b, const struct message_in *in,
+                                       bool retain, const struct session *publisher);
+// Between these two every durable_ref of the message goes into its one record. kept: it has become
+// the retained one.
+void durable_route_begin(struct broker *b, struct message *m, bool kept);
+void durable_route_end(struct broker *b);
+void durable_ref(struct session *s, struct entry *e);
+void durable_group_ref(struct broker *b, const struct share *g, struct message *m);
+// A message goes from a group to one of its members, or back.
+void durable_moved(struct broker *b, const struct session *s, const struct share *g,
+                   struct entry *e, bool to_session);
+void durable_removed(const struct session *s, const struct entry *e);
+// Before an entry is freed.
+static inline void durable_done(const struct session *s, const struct entry *e) {
+  if (broker_keeps(s->b)) {
+    durable_removed(s, e);
+  }
+}
+void durable_group_done(struct broker *b, const struct share *g, const struct message *m);
+bool durable_removes_room(const struct broker *b);
+bool durable_flush_removes(struct broker *b);
+void durable_retain_clear(struct broker *b, const struct message *m);
+void durable_received(struct session *s, struct entry *e);
+void durable_inbound(struct session *s, u16 packet_id, bool add);
+// May this client connect? kept: its session outlives the connection. A reason to refuse.
+enum mqtt_reason durable_may_connect(const struct broker *b, const struct names *names,
+                                     const struct message *will, bool kept);
+void durable_session(struct session *s);  // it is connected now
+void durable_offline(struct session *s);
+void durable_session_end(struct session *s);
+void durable_subscribe(struct session *s, const struct sub *sub, struct bytes filter,
+                       struct bytes group, bool existed);
+void durable_unsubscribe(struct session *s, struct bytes filter, struct bytes group);
+// QoS 2: this entry must not be sent before its record is durable; the session is woken then.
+bool durable_waits(const struct session *s, const struct entry *e);
+void durable_wait(struct session *s);
+void durable_forget(struct session *s);
+
 // session.c
 struct session *session_find(const struct broker *b, struct bytes id);
 // `names` (client id, user name) becomes the session's when there is one; NULL: no memory.
@@ -560,6 +642,7 @@ struct session *session_new(struct broker *b, const struct names *names CONSUMES
 bool names_set(struct broker *b, struct names *out, struct bytes id, struct bytes username);
 void names_put(struct broker *b, struct names *n);
 void session_disarm(struct session *s);
+void session_arm(struct session *s);  // for expire_at_ns and will_at_ns
 void session_take_over(struct session *s, u64 now_ns);
 void session_drop_will(struct session *s);
 void session_end(struct session *s CONSUMES, u64 now_ns);
@@ -587,6 +670,10 @@ void alias_commit(struct session *s, const struct message *m);
 // share.c
 // Queues a message for a group. False: no room (counted).
 bool share_push(struct broker *b, struct share *g, struct message *m);
+// From the disk: queued whatever the ceilings; false without memory. And taken out again: by the
+// low half of its number.
+bool share_restore(struct broker *b, struct share *g, struct message *m);
+void share_restore_remove(struct broker *b, struct share *g, u32 lsn);
 static inline bool share_can_take(const struct session *s) {
   return s->due > 0 && s->queue.head == NONE && s->inflight.count < s->send_max;
 }

@@ -36,6 +36,9 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
     return MQTT_NOT_AUTHORIZED;
   }
   bool existed = false;
+  if (s->number != 0 && store_refuses(b->durable.store)) {
+    return MQTT_QUOTA_EXCEEDED;
+  }
   struct sub *sub = tree_subscribe(b, s, filter, group, &existed);
   if (sub == NULL) {
     return MQTT_QUOTA_EXCEEDED;
@@ -52,6 +55,7 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
     }
     return MQTT_QUOTA_EXCEEDED;
   }
+  durable_subscribe(s, sub, filter, group, existed);
   return sub->qos;
 }
 
@@ -75,7 +79,14 @@ static u8 unsubscribe_one(struct session *s, struct bytes packet, const struct m
   }
   retained_cancel(s->b, sub);
   tree_remove(s->b, sub);
+  durable_unsubscribe(s, filter, group);
   return MQTT_SUCCESS;
+}
+
+// Room for a record of each entry: the longest head of one, and the strings with the mount point.
+static bool durable_packet_room(const struct session *s, struct bytes packet, u32 entries) {
+  return s->number == 0 ||
+         durable_room(s->b, packet.len + entries * (32 + session_mount(s).len), entries);
 }
 
 // SUBACK or UNSUBACK for the codes that are filled in by the caller at *codes: the packet's bytes
@@ -111,9 +122,11 @@ enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscr
   s->b->stats.messages_received++;
   s->b->stats.bytes_received += packet.len;
   u32 len = 0;
+  u64 mark = durable_mark(s->b);
   bool wait = s->b->cross != NULL;
-  u32 ticket = !wait || !control_room(s) || !live_room(s->b) ? NONE : ticket_open(s->b, s);
-  bool room = wait ? ticket != NONE : control_room(s);
+  bool room = control_room(s) && durable_packet_room(s, packet, sub->entry_count);
+  u32 ticket = !wait || !room || !live_room(s->b) ? NONE : ticket_open(s->b, s);
+  room = room && (!wait || ticket != NONE);
   u8 *block = !room ? NULL : ack_block(s, MQTT_SUBACK, sub->packet_id, sub->entry_count, &len);
   if (block == NULL) {
     if (ticket != NONE) {
@@ -132,7 +145,7 @@ enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscr
   if (wait) {
     live_wait(s->b, ticket);
   }
-  (void)control_push_after(s, MQTT_SUBACK, sub->packet_id, 0, block, len + count, ticket);
+  (void)durable_push(s, mark, ticket, MQTT_SUBACK, sub->packet_id, 0, block, len + count);
   return MQTT_SUCCESS;
 }
 
@@ -143,8 +156,9 @@ enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subs
   s->b->stats.messages_received++;
   s->b->stats.bytes_received += packet.len;
   u32 len = 0;
-  u8 *block =
-      !control_room(s) ? NULL : ack_block(s, MQTT_UNSUBACK, u->packet_id, u->entry_count, &len);
+  u64 mark = durable_mark(s->b);
+  bool room = control_room(s) && durable_packet_room(s, packet, u->entry_count);
+  u8 *block = !room ? NULL : ack_block(s, MQTT_UNSUBACK, u->packet_id, u->entry_count, &len);
   if (block == NULL) {
     return MQTT_SERVER_BUSY;
   }
@@ -157,6 +171,6 @@ enum mqtt_reason broker_on_unsubscribe(struct session *s, const struct mqtt_subs
   }
   ASSERT(count == u->entry_count);
   u32 codes = s->version == MQTT_V5 ? count : 0;
-  (void)control_push(s, MQTT_UNSUBACK, u->packet_id, 0, block, len + codes);
+  (void)durable_push(s, mark, NONE, MQTT_UNSUBACK, u->packet_id, 0, block, len + codes);
   return MQTT_SUCCESS;
 }

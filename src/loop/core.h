@@ -36,7 +36,7 @@ struct stage {
   bool (*run)(struct core *core, void *ctx);
   void *ctx;
 };
-#define STAGE_MAX 12u
+#define STAGE_MAX 16u
 
 struct core {
   u32 id;

@@ -73,6 +73,7 @@ struct broker_identity conn_identity(const struct conn *c) {
   const struct listener_config *l = &c->from->config;
   return (struct broker_identity){.qos_max = l->max_qos,
                                   .access_set = l->access_set,
+                                  .relaxed = l->relaxed,
                                   .mount = l->mount,
                                   .id_prefix = l->id_prefix};
 }

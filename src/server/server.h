@@ -40,6 +40,7 @@ struct listener_config {
   u32 max_connections;         // 0 = only the pool's limit
   u32 connection_rate;         // new connections a second, a second's worth at once; 0 = any
   u8 max_qos;
+  bool relaxed;     // acknowledgements do not wait for the disk
   bool websockets;  // MQTT inside WebSocket (RFC 6455), behind TLS when `tls` is set
   struct bytes origins[SERVER_ORIGINS_MAX];  // allowed Origin values; borrowed for ever
   u32 origin_count;                          // 0 = any

@@ -48,7 +48,7 @@ static bool flag(u8 flags, u8 which) {
 
 // --- PUBLISH: head of 56 bytes, part of the body, references
 
-static void write_publish(const struct record_publish *p, struct writer *w) {
+void record_write_publish_head(const struct record_publish *p, u32 part_len, struct writer *w) {
   write_u8(w, (u8)((p->retain ? FLAG_RETAIN : 0) | (p->keep ? FLAG_KEEP : 0) |
                    (p->has_username ? FLAG_USERNAME : 0)));
   write_u8(w, p->qos);
@@ -60,11 +60,15 @@ static void write_publish(const struct record_publish *p, struct writer *w) {
   write_le16(w, (u16)p->username_len);
   write_le32(w, p->props_len);
   write_le32(w, p->payload_len);
-  write_le32(w, (u32)p->part.len);
+  write_le32(w, part_len);
   write_le64(w, p->at_ms);
   write_le64(w, p->expires_ms);
   write_le64(w, p->inbound_session);
   write_le64(w, p->will_of);
+}
+
+static void write_publish(const struct record_publish *p, struct writer *w) {
+  record_write_publish_head(p, (u32)p->part.len, w);
   write_bytes(w, p->part);
   write_bytes(w, p->refs);
 }

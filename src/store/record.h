@@ -154,6 +154,9 @@ void record_write(const struct record *r, struct writer *w);
 static inline u16 record_type(const struct record *r) {
   return (u16)(r->kind | (r->more ? RECORD_MORE : 0));
 }
+// The head of a PUBLISH of whose body part_len bytes follow in this record; the caller appends
+// them.
+void record_write_publish_head(const struct record_publish *p, u32 part_len, struct writer *w);
 // Appends one reference, behind a PUBLISH or QUEUE that was written without or with fewer.
 void record_write_ref(const struct record_ref *ref, struct writer *w);
 // A target and an entry's sequence; of a group's queue: the low half of the message's number.

@@ -14,9 +14,11 @@ bench-overload: $(B)/hosted/urmqtt $(B)/bench/mqttstorm $(B)/bench/mqttprobe ## 
 	/usr/bin/python3 tests/bench/overload.py $(BENCH_ARGS)
 .PHONY: bench bench-tools bench-scale bench-overload overload
 # What a delivery costs in the broker alone: the hosted release's objects, packets in memory, no network.
-bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c src/loop/fiber.c,\
-                  $(wildcard src/base/*.c src/loop/*.c src/mqtt/*.c src/broker/*.c))) \
-                  $(B)/hosted/plat/hosted/stack_guard.o
+bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
+                  $(wildcard src/base/*.c src/mqtt/*.c src/broker/*.c src/loop/*.c)) \
+                  $(addprefix src/store/,store.c record.c block_share.c disk.c gpt.c superblock.c extents.c script.c \
+                  journal.c journal_format.c)) \
+                  $(B)/hosted/arch/x86_64/switch.o $(B)/hosted/plat/hosted/stack_guard.o
 $(B)/bench/broker: tests/bench/broker_bench.c tests/unit_plat.c $(bench_broker_o)
 	@mkdir -p $(@D)
 	$(CLANG) $(filter-out -MMD -MP,$(HOST)) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -pie -fuse-ld=lld \

@@ -109,7 +109,7 @@ class Broker:
     """build/asan/urmqtt on a TAP device. Any line of a sanitizer or an assertion fails the test that stops it."""
 
     def __init__(self, folder, pki, config=CONFIG, tap="tap0", memory=256, binary=os.environ.get("BINARY", "asan"), ready=None,
-                 seconds=600, files=(), cores=CORES):
+                 seconds=600, files=(), cores=CORES, disk=None):
         self.conf = os.path.join(folder, "conf")
         os.makedirs(self.conf, exist_ok=True)
         if config is not None:
@@ -123,6 +123,8 @@ class Broker:
                    "--cores", str(cores)]
         if config is not None:
             command += ["--config", self.conf]
+        if disk is not None:
+            command += ["--disk", disk]
         self.p = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   errors="replace")
         self.reader = threading.Thread(target=self.read, daemon=True)
@@ -156,6 +158,11 @@ class Broker:
     def configure(self, text):
         with open(os.path.join(self.conf, "urmqtt.conf"), "w") as f:
             f.write(text)
+
+    def cut(self):
+        """SIGKILL: nothing is said, nothing is written any more."""
+        self.p.kill()
+        self.p.wait(20)
 
     def stop(self):
         """SIGTERM; returns the exit code after checking that nothing was reported."""

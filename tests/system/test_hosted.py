@@ -18,7 +18,6 @@ def run(*args):
 @pytest.mark.parametrize("args, said", [
     ((), "--tap is missing"),
     (("--tap", "tap0", "--cores", "0"), "a number from 1 to 64"),
-    (("--tap", "tap0", "--disk", "x"), "Disk"),
     (("--tap", "tap0", "--memory", "lots"), "wants a number"),
     (("--frobnicate", "1"), "unknown option"),
 ])

@@ -30,6 +30,7 @@
 #define FILE_PHYSICAL 4096u
 #define RANGE_MAX (1ull << 30)
 #define LOOK_NS 1000000000ull
+#define FRESH_LEN (1ll << 30)  // of a file that is made: sparse
 
 enum slot_state { SLOT_FREE, SLOT_QUEUED, SLOT_BUSY, SLOT_DONE };
 
@@ -244,6 +245,20 @@ struct block *hosted_disk_open(const char *path, const char **why) {
     }
   }
   return &d->block;
+}
+
+struct block *hosted_disk_make(const char *path, bool *fresh, const char **why) {
+  struct stat st;
+  int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  *fresh = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0;
+  *why = NULL;
+  if (fd < 0 || (*fresh && ftruncate(fd, FRESH_LEN) < 0)) {
+    *why = strerror(errno);
+  }
+  if (fd >= 0) {
+    close(fd);
+  }
+  return *why == NULL ? hosted_disk_open(path, why) : NULL;
 }
 
 void hosted_disk_close(struct block *b) {

@@ -26,6 +26,8 @@ struct hosted_options hosted = {.memory_mib = 512, .cores = 1};
 static u32 stop;
 static u32 hangup;  // SIGHUP came
 static int wake_fd[PLAT_CORE_MAX];
+static struct block *disk;
+static bool disk_fresh;  // it was made just now
 static u64 start_ns;
 static u64 end_ns = U64_MAX;
 
@@ -181,8 +183,7 @@ u32 plat_console_read(struct span out) {
 }
 
 struct block *plat_disk(u32 nth) {
-  (void)nth;
-  return NULL;
+  return nth == 0 ? disk : NULL;
 }
 
 u32 plat_bundles(struct plat_bundle *out, u32 max) {
@@ -197,7 +198,7 @@ u32 plat_bundles(struct plat_bundle *out, u32 max) {
 }
 
 const char *plat_command_line(void) {
-  return hosted.check ? "check" : "";
+  return hosted.check ? "check" : disk_fresh ? "disk new-disk" : disk != NULL ? "disk" : "";
 }
 
 bool plat_stop_requested(void) {
@@ -235,11 +236,14 @@ static NORETURN void usage(const char *why) {
     fprintf(stderr, "urmqtt: %s\n", why);
   }
   fprintf(stderr,
-          "usage: urmqtt --tap NAME --config DIR [--memory MIB] [--seconds N] [--cores N]\n"
+          "usage: urmqtt --tap NAME --config DIR [--disk FILE] [--memory MIB] [--seconds N]\n"
+          "              [--cores N]\n"
           "       urmqtt --check --config DIR\n"
           "  --tap NAME     TAP device to serve on (ip tuntap add dev NAME mode tap user YOU "
           "vnet_hdr)\n"
           "  --config DIR   folder with urmqtt.conf and the files it names\n"
+          "  --disk FILE    what shall survive is kept there: a disk of urMQTT's, or a file that\n"
+          "                 is not there yet or empty (it gets 1 GiB, sparse)\n"
           "  --memory MIB   memory divided among all pools (default 512, at least 64)\n"
           "  --seconds N    end after N seconds\n"
           "  --cores N      threads, each a core (default 1; more are experimental)\n"
@@ -268,11 +272,6 @@ static void parse(int argc, char **argv) {
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
       usage(NULL);
     }
-    if (strcmp(name, "--disk") == 0) {
-      usage(
-          "--disk: there is no storage yet (it comes with *Disk*); sessions and retained messages "
-          "live in RAM");
-    }
     if (i + 1 >= argc) {
       usage(name[0] == '-' ? "an option lacks its value, or is unknown" : "unexpected argument");
     }
@@ -281,6 +280,8 @@ static void parse(int argc, char **argv) {
       hosted.tap = value;
     } else if (strcmp(name, "--config") == 0) {
       hosted.config_dir = value;
+    } else if (strcmp(name, "--disk") == 0) {
+      hosted.disk = value;
     } else if (strcmp(name, "--memory") == 0) {
       hosted.memory_mib = number(name, value, 64, 1u << 20);
     } else if (strcmp(name, "--seconds") == 0) {
@@ -310,6 +311,14 @@ int main(int argc, char **argv) {
   start_ns = clock_ns(CLOCK_MONOTONIC) - 1;
   if (hosted.tap != NULL) {
     tap_open(hosted.tap);
+  }
+  if (hosted.disk != NULL && !hosted.check) {
+    const char *why = NULL;
+    disk = hosted_disk_make(hosted.disk, &disk_fresh, &why);
+    if (disk == NULL) {
+      fprintf(stderr, "urmqtt: --disk %s: %s\n", hosted.disk, why);
+      exit(1);
+    }
   }
   end_ns = hosted.seconds != 0 ? hosted.seconds * 1000000000ull : U64_MAX;
   urmqtt_main();

@@ -7,6 +7,7 @@
 struct hosted_options {
   const char *tap;
   const char *config_dir;
+  const char *disk;  // NULL: none
   u64 memory_mib;
   u64 seconds;  // 0 = until a signal
   bool check;
@@ -28,5 +29,7 @@ void bundle_release(struct bytes tar);
 // A file or block device as a disk (base/block.h); it stays locked against other processes. NULL:
 // it cannot be used, *why says so. The loop that uses it is woken by plat_wake(0).
 struct block *hosted_disk_open(const char *path, const char **why);
+// The same for a file that need not be there: an empty one is given a length. *fresh: so it was.
+struct block *hosted_disk_make(const char *path, bool *fresh, const char **why);
 // Only with nothing under way.
 void hosted_disk_close(struct block *b);
