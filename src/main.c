@@ -4,6 +4,7 @@
 #include "admin/console.h"
 #include "admin/control.h"
 #include "admin/cores.h"
+#include "admin/diagnose.h"
 #include "admin/log.h"
 #include "admin/serve.h"
 #include "admin/serve_store.h"
@@ -51,6 +52,9 @@ void urmqtt_main(void) {
   struct carve carve;
   struct limits limits;
   bool check = strcmp(plat_command_line(), "check") == 0;
+  if (diagnose_word("diagnostics")) {
+    diagnose_main();
+  }
   say("urMQTT " URMQTT_VERSION ", an MQTT broker that is the operating system");
   carve_init(&carve);
   const struct config *config = serve_config(&carve);

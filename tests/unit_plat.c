@@ -72,6 +72,9 @@ WEAK void plat_idle(u32 core, u64 deadline_ns) {
 WEAK void plat_wake(u32 core) {
   (void)core;
 }
+WEAK void plat_facts(struct json_out *out) {
+  (void)out;
+}
 WEAK enum plat_entropy plat_random(struct span out) {
   for (usize i = 0; i < out.len; i++) {
     unit_random_state = unit_random_state * 6364136223846793005ull + 1442695040888963407ull;

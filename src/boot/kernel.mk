@@ -63,7 +63,7 @@ $$(B)/$(1)/store/%.c.o: src/store/%.c | $$(sqlite_c)
 	@mkdir -p $$(@D)
 	@$$(CLANG) $$(CORE) $$(SQLITE_INC) $$(k_flags_$(1)) $$(K_DEFS) $$(K_CFI) $$(K_REGS) -c $$< -o $$@
 # These name the build; they are made again when it changes.
-k_named_$(1) := $$(patsubst %,$$(B)/$(1)/plat/metal/%.c.o,start end clock)
+k_named_$(1) := $$(patsubst %,$$(B)/$(1)/plat/metal/%.c.o,start end clock facts)
 $$(k_named_$(1)): K_DEFS += -DURMQTT_BUILD_ID='"$$(BUILD_ID)"' -DURMQTT_BUILD_TIME=$$(SOURCE_DATE_EPOCH)ull
 $$(k_named_$(1)): $$(B)/$(1)/build-id
 $$(B)/$(1)/build-id: FORCE

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The platform contract: everything urMQTT needs from the world, cut at device semantics. Three
 // implementations: plat/metal (the kernel), plat/hosted (a Linux process over TAP), plat/sim
-// (virtual time). At most 25 functions.
+// (virtual time). At most 26 functions.
 //
 // Error contract: nothing here blocks except plat_idle. A function that takes or gives a batch
 // returns how many it moved; 0 means "nothing now". Devices that fail are reported once on the
@@ -12,6 +12,7 @@
 #pragma once
 #include "base/block.h"
 #include "base/bytes.h"
+#include "base/json.h"
 
 #define PLAT_PAGE 4096u
 #define PLAT_NIC_MAX 4u
@@ -142,6 +143,10 @@ struct plat_bundle {
 u32 plat_bundles(struct plat_bundle *out, u32 max);
 // Command line of the image or process ("" when none).
 const char *plat_command_line(void);
+
+// What this machine is, for diagnostics: members of an object that the caller has opened
+// (docs/formats/diagnostics.md). Before plat_memory is divided or after; asks devices nothing.
+void plat_facts(struct json_out *out);
 
 // True once the platform was asked to end (a signal, a power button): drain, then plat_end.
 bool plat_stop_requested(void);

@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from diagnose import document
 from run_vm import Machine, ROOT, build_dir, write_png
 
 KERNEL = os.path.join(build_dir(), "x86_64/urmqtt.elf")
@@ -170,8 +171,10 @@ def choose(m, down):
 def test_diagnostics():
     with Machine(iso=ISO) as m:
         choose(m, 2)
-        out = m.expect("Diagnostics end here", 60)
-    assert "cpu: AES" in out and "module: config.slot, 1048576 bytes" in out and "memory: 0x" in out
+        m.expect("Diagnostics end here", 240)
+        doc = document(m.output())
+    assert {"name": "config.slot", "bytes": 1048576} in doc["start"]["modules"]
+    assert doc["start"]["path"] == "multiboot2, BIOS" and "aes" in doc["cpu"]["features"]
 
 
 def test_install_says_what_is_missing():

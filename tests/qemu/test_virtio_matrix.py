@@ -10,6 +10,7 @@ import time
 
 import pytest
 
+from diagnose import document
 from run_vm import Machine, build_dir
 
 KERNEL = os.path.join(build_dir(), "x86_64/urmqtt.elf")
@@ -62,11 +63,16 @@ def mix(m, clients=10, messages=200, big=2):
     assert p.returncode == 0 and "every promise held" in p.stdout, p.stdout[-1500:] + p.stderr[-1500:] + m.output()[-1500:]
 
 
-def said(out):
-    kind = re.search(r"network 0: virtio-net (modern|legacy)", out).group(1)
-    line = re.search(r"network 0: interrupts (\S+).*", out).group(0)
-    return ", ".join((kind, "MSI-X" if "interrupts MSI-X" in line else "polled",
-                      "merged" if "merged buffers yes" in line else "single"))
+def diagnosed(m):
+    m.expect("Diagnostics end here", 120)
+    return document(m.output())
+
+
+def said(doc):
+    nic = next(d for d in doc["drivers"] if d["of"] == "network 0")
+    assert nic["driver"] == "virtio-net"
+    return ", ".join(("legacy" if nic["legacy"] else "modern", "MSI-X" if nic["interrupts"] else "polled",
+                      "merged" if nic["merged_buffers"] else "single"))
 
 
 def start(machine, options, **how):
@@ -84,15 +90,15 @@ def rows(short):
 
 @rows(SHORT)
 def test_driven_as_what_it_is(machine, options, kind):
-    with start(machine, options, append="diagnostics") as m:
-        out = m.expect("Diagnostics end here", 60)
-    assert f"configuration by {'ports' if machine == 'pc' else 'memory'}" in out
-    assert said(out) == kind, out[-2000:]
+    with start(machine, options, append="diagnostics quick") as m:
+        doc = diagnosed(m)
+    assert doc["pci_by"] == ("ports" if machine == "pc" else "memory")
+    assert said(doc) == kind, doc["drivers"]
     size = re.search(r"rx_queue_size=(\d+)", options)
     if size and "legacy" in kind:
-        assert f"queues {size.group(1)} and" in out
+        assert doc["drivers"][0]["receive_queue"] == int(size.group(1))
     if "host_mtu" in options:
-        assert "MTU 1400" in out
+        assert doc["network"][0]["mtu"] == 1400
 
 
 @rows(SHORT)
@@ -110,10 +116,10 @@ def test_second_root(machine):
     root = (["-device", "pxb-pcie,bus_nr=64,id=second", "-device", "pcie-root-port,id=behind,bus=second,chassis=1"]
             if machine == "q35" else ["-device", "pxb,bus_nr=64,id=second"])
     nic = "virtio-net-pci,bus=" + ("behind" if machine == "q35" else "second")
-    with Machine(kernel=KERNEL, tap="10.88.0.1/24", machine=machine, nic=nic, extra_first=root, append="diagnostics") as m:
-        out = m.expect("Diagnostics end here", 60)
-    assert re.search(r"pci: (40|41|42):\d\d\.0 1af4:", out), out[-2000:]
-    assert "network 0: virtio-net modern" in out
+    with Machine(kernel=KERNEL, tap="10.88.0.1/24", machine=machine, nic=nic, extra_first=root, append="diagnostics quick") as m:
+        doc = diagnosed(m)
+    assert any(re.match(r"(40|41|42):\d\d\.0", d["at"]) and d["id"].startswith("1af4:") for d in doc["pci"]), doc["pci"]
+    assert said(doc).startswith("modern")
 
 
 @pytest.mark.matrix

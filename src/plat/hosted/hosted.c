@@ -198,7 +198,10 @@ u32 plat_bundles(struct plat_bundle *out, u32 max) {
 }
 
 const char *plat_command_line(void) {
-  return hosted.check ? "check" : disk_fresh ? "disk new-disk" : disk != NULL ? "disk" : "";
+  if (hosted.check || hosted.diagnose) {
+    return hosted.check ? "check" : "diagnostics hosted off";
+  }
+  return disk_fresh ? "disk new-disk" : disk != NULL ? "disk" : "";
 }
 
 bool plat_stop_requested(void) {
@@ -239,6 +242,7 @@ static NORETURN void usage(const char *why) {
           "usage: urmqtt --tap NAME --config DIR [--disk FILE] [--memory MIB] [--seconds N]\n"
           "              [--cores N]\n"
           "       urmqtt --check --config DIR\n"
+          "       urmqtt --diagnose\n"
           "  --tap NAME     TAP device to serve on (ip tuntap add dev NAME mode tap user YOU "
           "vnet_hdr)\n"
           "  --config DIR   folder with urmqtt.conf and the files it names\n"
@@ -247,7 +251,8 @@ static NORETURN void usage(const char *why) {
           "  --memory MIB   memory divided among all pools (default 512, at least 64)\n"
           "  --seconds N    end after N seconds\n"
           "  --cores N      threads, each a core (default 1; more are experimental)\n"
-          "  --check        read the configuration, print every problem, end\n");
+          "  --check        read the configuration, print every problem, end\n"
+          "  --diagnose     what this machine is and what it can do, as text and JSON\n");
   exit(2);
 }
 
@@ -265,6 +270,10 @@ static u64 number(const char *name, const char *text, u64 least, u64 most) {
 static void parse(int argc, char **argv) {
   for (int i = 1; i < argc; i++) {
     const char *name = argv[i];
+    if (strcmp(name, "--diagnose") == 0) {
+      hosted.diagnose = true;
+      continue;
+    }
     if (strcmp(name, "--check") == 0) {
       hosted.check = true;
       continue;
@@ -292,7 +301,7 @@ static void parse(int argc, char **argv) {
       usage("unknown option");
     }
   }
-  if (hosted.tap == NULL && !hosted.check) {
+  if (hosted.tap == NULL && !hosted.check && !hosted.diagnose) {
     usage("--tap is missing");
   }
 }

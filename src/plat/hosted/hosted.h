@@ -12,6 +12,7 @@ struct hosted_options {
   u64 seconds;  // 0 = until a signal
   bool check;
   u32 cores;
+  bool diagnose;
 };
 extern struct hosted_options hosted;
 

@@ -76,15 +76,13 @@ void acpi_read(const struct boot_info *info) {
   }
 }
 
-void acpi_describe(struct writer *w) {
-  if (table_count == 0) {
-    write_str(w, "acpi: no tables found\n");
-    return;
-  }
+void acpi_facts(struct json_out *o) {
   struct metal_ecam ecam[4];
   u32 n = acpi_ecam(ecam, ARRAY_COUNT(ecam));
+  json_key(o, "pci_segments");
+  json_open(o, '[');
   for (u32 i = 0; i < n; i++) {
-    fmt(w, "acpi: PCI configuration by memory, segment %u, buses %u to %u\n", ecam[i].segment,
-        ecam[i].bus_first, ecam[i].bus_last);
+    json_put_int(o, ecam[i].segment);
   }
+  json_close(o, ']');
 }

@@ -14,4 +14,4 @@ struct bytes acpi_table(const char *signature);
 // The table at a physical address (the DSDT hangs elsewhere); empty when unsound.
 struct bytes acpi_table_at(u64 phys);
 u32 acpi_ecam(struct metal_ecam *out, u32 max);  // MCFG
-void acpi_describe(struct writer *w);
+void acpi_facts(struct json_out *o);

@@ -128,3 +128,28 @@ void metal_disk_describe(struct writer *w) {
         scsis[n].virtio.interrupts ? "MSI-X" : "none (polled)", scsis[n].request.size);
   }
 }
+
+static void put_driver(struct json_out *o, const char *of, const char *driver, bool legacy,
+                       bool interrupts, u32 queue) {
+  json_open(o, '{');
+  json_field_string(o, "of", bytes_str(of));
+  json_field_string(o, "driver", bytes_str(driver));
+  json_field_bool(o, "legacy", legacy);
+  json_field_bool(o, "interrupts", interrupts);
+  json_field_int(o, "queue", queue);
+  json_close(o, '}');
+}
+
+void metal_disk_facts(struct json_out *o) {
+  char name[16];
+  for (u32 n = 0; n < blk_count; n++) {
+    fmt_z(name, sizeof name, "disk blk%u", n);
+    put_driver(o, name, "virtio-blk", blks[n].virtio.legacy, blks[n].virtio.interrupts,
+               blks[n].q.size);
+  }
+  for (u32 n = 0; n < scsi_count; n++) {
+    fmt_z(name, sizeof name, "disk scsi%u", n);
+    put_driver(o, name, "virtio-scsi", scsis[n].virtio.legacy, scsis[n].virtio.interrupts,
+               scsis[n].request.size);
+  }
+}

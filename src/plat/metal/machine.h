@@ -10,14 +10,14 @@
 
 // --- cpu.c
 void machine_cpu_start(void);  // the vector registers that the cryptography uses
-void machine_cpu_describe(struct writer *w);
+void machine_cpu_facts(struct json_out *o);
 void machine_touch(void);                // one slow access to a device: its time varies
 const char *machine_entropy_good(void);  // lines for the console
 const char *machine_entropy_weak(void);
 
 // --- tables.c: what the firmware says is there; before the console.
 void machine_tables_read(const struct boot_info *info);
-void machine_tables_describe(struct writer *w);
+void machine_tables_facts(struct json_out *o);
 
 // --- clock.c
 void machine_clock_start(void);  // ends in plat_crash when there is none

@@ -64,7 +64,8 @@ void metal_nic_start(void);  // finds and starts the devices; called once before
 // Before a halt (true): interrupts on; how long the halt may last: 0 = not at all, work is there.
 // After it (false): interrupts off, since the loop looks by itself.
 u64 metal_nic_arm(bool want);
-void metal_nic_describe(struct writer *out);  // lines for `diagnostics`: PCI devices, NICs
+struct json_out;
+void metal_nic_facts(struct json_out *o);  // of its drivers: elements of an array
 
 // --- Start (called by boot)
 

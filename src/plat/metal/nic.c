@@ -82,15 +82,19 @@ void metal_nic_start(void) {
   }
 }
 
-void metal_nic_describe(struct writer *w) {
+void metal_nic_facts(struct json_out *o) {
   for (u32 i = 0; i < nic_count; i++) {
     const struct virtio_net *n = &nics[i].net;
-    fmt(w, "network %u: virtio-net %s, %02x:%02x:%02x:%02x:%02x:%02x, MTU %u, link %s\n", i,
-        n->virtio.legacy ? "legacy" : "modern", n->mac[0], n->mac[1], n->mac[2], n->mac[3],
-        n->mac[4], n->mac[5], n->mtu, virtio_net_link(n) ? "up" : "down");
-    fmt(w, "network %u: interrupts %s, queues %u and %u, checksum %s, TSO %s, merged buffers %s\n",
-        i, n->virtio.interrupts ? "MSI-X" : "none (polled)", n->rx.size, n->tx.size,
-        n->tx_csum ? "yes" : "no", n->tx_tso4 ? "yes" : "no", n->mergeable ? "yes" : "no");
+    char name[16];
+    json_open(o, '{');
+    json_field_string(o, "of", bytes_of(name, fmt_z(name, sizeof name, "network %u", i)));
+    json_field_string(o, "driver", BYTES_LIT("virtio-net"));
+    json_field_bool(o, "legacy", n->virtio.legacy);
+    json_field_bool(o, "interrupts", n->virtio.interrupts);
+    json_field_int(o, "receive_queue", n->rx.size);
+    json_field_int(o, "transmit_queue", n->tx.size);
+    json_field_bool(o, "merged_buffers", n->mergeable);
+    json_close(o, '}');
   }
 }
 

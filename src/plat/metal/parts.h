@@ -38,15 +38,15 @@ extern const struct dma_ops metal_dma_ops;
 extern struct pci_dev metal_pci[PCI_DEVICES_MAX];
 extern u32 metal_pci_count;
 void metal_pci_start(void);
-void metal_pci_describe(struct writer *w);
+void metal_pci_facts(struct json_out *o);
 
 // --- disk.c
 void metal_disk_start(void);
 u64 metal_disk_arm(bool want);  // as metal_nic_arm
 void metal_disk_describe(struct writer *w);
+void metal_disk_facts(struct json_out *o);  // of its drivers: elements of an array
 
 // --- Programs chosen by a word of the command line; both end the machine.
 bool metal_command_word(const char *word);
 NORETURN void selftest_main(void);
 NORETURN void selftest_disk_main(void);
-NORETURN void diagnostics_main(void);

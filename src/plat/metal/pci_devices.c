@@ -44,9 +44,21 @@ void metal_pci_start(void) {
   }
 }
 
-void metal_pci_describe(struct writer *w) {
-  fmt(w, "pci: configuration by %s\n", used->ecam_phys != 0 ? "memory" : "ports");
+void metal_pci_facts(struct json_out *o) {
+  json_field_string(o, "pci_by", bytes_str(used->ecam_phys != 0 ? "memory" : "ports"));
+  json_key(o, "pci");
+  json_open(o, '[');
   for (u32 i = 0; i < metal_pci_count; i++) {
-    pci_describe(&metal_pci[i], w);
+    const struct pci_dev *d = &metal_pci[i];
+    char text[32];
+    json_open(o, '{');
+    u32 n = fmt_z(text, sizeof text, "%02x:%02x.%x", d->bus, d->dev, d->fn);
+    json_field_string(o, "at", bytes_of(text, n));
+    n = fmt_z(text, sizeof text, "%04x:%04x", d->vendor, d->device);
+    json_field_string(o, "id", bytes_of(text, n));
+    n = fmt_z(text, sizeof text, "%02x%02x", d->class_code, d->subclass);
+    json_field_string(o, "class", bytes_of(text, n));
+    json_close(o, '}');
   }
+  json_close(o, ']');
 }

@@ -94,9 +94,6 @@ void metal_start(const struct boot_info *info) {
   metal_pci_start();
   metal_nic_start();
   metal_disk_start();
-  if (metal_command_word("diagnostics")) {
-    diagnostics_main();
-  }
   if (metal_command_word("selftest")) {
     selftest_main();
   }

@@ -109,6 +109,10 @@ const char *plat_command_line(void) {
   return "";
 }
 
+void plat_facts(struct json_out *out) {
+  json_field_string(out, "platform", BYTES_LIT("sim"));
+}
+
 bool plat_stop_requested(void) {
   return world->stop_asked;
 }

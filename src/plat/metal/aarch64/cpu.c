@@ -22,19 +22,27 @@ const char *machine_entropy_weak(void) {
          "come from timing alone\n";
 }
 
-static const char *yes(u64 field) {
-  return field != 0 ? "yes" : "no";
-}
 
-void machine_cpu_describe(struct writer *w) {
+void machine_cpu_facts(struct json_out *o) {
   u64 midr = CPU_READ("midr_el1");
   u64 crypto = CPU_READ("id_aa64isar0_el1");
-  u64 sign = CPU_READ("id_aa64isar1_el1") & 0xff0;
-  u64 memory = CPU_READ("id_aa64mmfr1_el1");
-  fmt(w, "cpu: implementer 0x%02x, part 0x%03x, revision %u.%u\n", (u32)(midr >> 24 & 0xff),
-      (u32)(midr >> 4 & 0xfff), (u32)(midr >> 20 & 15), (u32)(midr & 15));
-  fmt(w, "cpu: AES %s, SHA-2 %s, PMULL %s, RNDR %s, PAN %s, pointer authentication %s, BTI %s\n",
-      yes(cpu_field(crypto, 4)), yes(cpu_field(crypto, 12)), yes(cpu_field(crypto, 4) >= 2),
-      yes(cpu_field(crypto, 60)), yes(cpu_field(memory, 20)), yes(sign),
-      yes(cpu_field(CPU_READ("id_aa64pfr1_el1"), 0)));
+  char name[48];
+  u32 n = fmt_z(name, sizeof name, "implementer 0x%02x, part 0x%03x, revision %u.%u",
+                (u32)(midr >> 24 & 0xff), (u32)(midr >> 4 & 0xfff), (u32)(midr >> 20 & 15),
+                (u32)(midr & 15));
+  json_key(o, "cpu");
+  json_open(o, '{');
+  json_field_string(o, "architecture", BYTES_LIT("aarch64"));
+  json_field_string(o, "name", bytes_of(name, n));
+  json_key(o, "features");
+  json_open(o, '{');
+  json_field_bool(o, "aes", cpu_field(crypto, 4) != 0);
+  json_field_bool(o, "pmull", cpu_field(crypto, 4) >= 2);
+  json_field_bool(o, "sha", cpu_field(crypto, 12) != 0);
+  json_field_bool(o, "rndr", cpu_field(crypto, 60) != 0);
+  json_field_bool(o, "pan", cpu_field(CPU_READ("id_aa64mmfr1_el1"), 20) != 0);
+  json_field_bool(o, "pauth", (CPU_READ("id_aa64isar1_el1") & 0xff0) != 0);
+  json_field_bool(o, "bti", cpu_field(CPU_READ("id_aa64pfr1_el1"), 0) != 0);
+  json_close(o, '}');
+  json_close(o, '}');
 }

@@ -51,14 +51,21 @@ bool metal_pci_windows(struct pci_windows *out) {
   return out->memory.len != 0;
 }
 
-void machine_tables_describe(struct writer *w) {
+void machine_tables_facts(struct json_out *o) {
   const struct board *b = &metal_board;
-  fmt(w, "machine: described by %s, %u processors, power by %s\n", b->source, MAX(b->cpu_count, 1u),
-      !b->has_psci     ? "nobody"
-      : b->psci_by_smc ? "PSCI (SMC)"
-                       : "PSCI (HVC)");
+  json_key(o, "firmware");
+  json_open(o, '{');
+  json_field_string(o, "tables", bytes_str(b->source));
+  json_field_int(o, "processors", MAX(b->cpu_count, 1u));
+  json_field_string(o, "power",
+                    bytes_str(!b->has_psci     ? "nobody"
+                              : b->psci_by_smc ? "PSCI (SMC)"
+                                               : "PSCI (HVC)"));
+  json_key(o, "pci_segments");
+  json_open(o, '[');
   for (u32 i = 0; i < b->ecam_count; i++) {
-    fmt(w, "machine: PCI configuration by memory, segment %u, buses %u to %u\n", b->ecam[i].segment,
-        b->ecam[i].bus_first, b->ecam[i].bus_last);
+    json_put_int(o, b->ecam[i].segment);
   }
+  json_close(o, ']');
+  json_close(o, '}');
 }

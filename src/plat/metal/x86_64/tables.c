@@ -110,14 +110,17 @@ void machine_tables_read(const struct boot_info *info) {
   read_madt(a, acpi_table("APIC"));
 }
 
-void machine_tables_describe(struct writer *w) {
+void machine_tables_facts(struct json_out *o) {
   const struct pc *a = &metal_pc;
-  if (acpi_table_count() != 0) {
-    fmt(w, "acpi: %u processors, PM timer %s, reset register %s, S5 value %u, power button %s\n",
-        a->cpu_count, a->pm_timer_port != 0 ? "yes" : "no", a->reset_address != 0 ? "yes" : "no",
-        a->sleep_type_a, a->power_button ? "yes" : "no");
-  }
-  acpi_describe(w);
+  json_key(o, "firmware");
+  json_open(o, '{');
+  json_field_string(o, "tables", bytes_str(acpi_table_count() != 0 ? "ACPI" : "none"));
+  json_field_int(o, "processors", MAX(a->cpu_count, 1u));
+  json_field_bool(o, "pm_timer", a->pm_timer_port != 0);
+  json_field_bool(o, "reset_register", a->reset_address != 0);
+  json_field_bool(o, "power_button", a->power_button);
+  acpi_facts(o);
+  json_close(o, '}');
 }
 
 u32 metal_ecam(struct metal_ecam *out, u32 max) {
