@@ -85,6 +85,25 @@ static void fill_random(struct span out) {
   (void)plat_random(out);
 }
 
+// Where a client is connected from, as getClient shows it: the address without its port.
+static bool client_address(const struct session *session, struct writer *out) {
+  struct server_client at;
+  if (!server_client(session, &at)) {
+    return false;
+  }
+  struct bytes peer = bytes_str(at.peer);
+  usize end = peer.len;
+  while (end > 0 && peer.ptr[end - 1] != ':') {
+    end--;
+  }
+  peer = end > 0 ? bytes_sub(peer, 0, end - 1) : peer;
+  if (peer.len > 2 && peer.ptr[0] == '[') {
+    peer = bytes_sub(peer, 1, peer.len - 2);
+  }
+  write_bytes(out, peer);
+  return true;
+}
+
 // Dynamic security starts from its file; a reload with the same file keeps what has changed since.
 // Another file is read beside what is in force, and takes its place when it is good.
 static enum err load_dynsec(struct security *s, struct core *core, const struct config *c,
@@ -101,6 +120,7 @@ static enum err load_dynsec(struct security *s, struct core *core, const struct 
   u32 next = s->dynsec_file == 0 ? s->dynsec_active : 1 - s->dynsec_active;
   if (s->dynsec[next] == NULL) {
     s->dynsec[next] = dynsec_init(core->broker, s->dynsec_memory[next], &s->key, fill_random);
+    dynsec_set_address(s->dynsec[next], client_address);
   }
   if (dynsec_load(s->dynsec[next], c->dynsec_file.data, &fault) != ERR_OK) {
     char name[64];

@@ -22,10 +22,17 @@ static bool rule_matches(const struct acl_rule *r, enum access_kind kind,
   return false;
 }
 
+static bool has_wildcard(struct bytes filter) {
+  return bytes_find(filter, '+') < filter.len || bytes_find(filter, '#') < filter.len;
+}
+
 static enum verdict ask_roles(const struct dynsec *d, u32 list, enum access_kind kind,
                               const struct access_who *who, struct bytes topic) {
   for (; list != NONE; list = link_at(d, list)->next) {
     const struct object *role = object_at(d, link_at(d, list)->target);
+    if (kind == ACCESS_SUBSCRIBE && !role->wildcard_subs && has_wildcard(topic)) {
+      return DENIED;
+    }
     for (u32 i = role->acls; i != NONE; i = rule_at(d, i)->next) {
       if (rule_matches(rule_at(d, i), kind, who, topic)) {
         return rule_at(d, i)->allow ? ALLOWED : DENIED;

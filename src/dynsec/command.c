@@ -188,7 +188,7 @@ static const char *get(struct call *c) {
     json_key(c->out, "data");
     json_open(c->out, '{');
     json_key(c->out, kind_names[c->kind]);
-    show_object(c->d, o, true, c->out);
+    show_object(c->d, o, SHOW_CONNECTIONS, c->out);
     json_close(c->out, '}');
   }
   return bad;
@@ -210,7 +210,7 @@ static const char *list(struct call *c) {
   i64 at = 0;
   for (u32 i = c->d->first[c->kind]; i != NONE; i = object_at(c->d, i)->next, at++) {
     if (at >= offset && (count < 0 || at < offset + count)) {
-      show_object(c->d, object_at(c->d, i), verbose, c->out);
+      show_object(c->d, object_at(c->d, i), verbose ? SHOW_FIELDS : SHOW_NAME, c->out);
     }
   }
   json_close(c->out, ']');

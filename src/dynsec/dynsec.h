@@ -8,7 +8,9 @@
 // I2  Verdict about READ, WRITE, SUBSCRIBE, UNSUBSCRIBE: the client's roles by priority, then the
 //     roles of its groups by the groups' priority; in a role its rules of the kind by priority;
 //     the first rule that matches decides; none: the default of the kind, which never opens
-//     $CONTROL. Who is no client of ours has nothing; anonymous clients have the anonymous group.
+//     $CONTROL. A role without allowwildcardsubs (there unless taken away) denies a filter with
+//     wildcards before its rules are asked. Who is no client of ours has nothing; anonymous clients
+//     have the anonymous group.
 // I3  Whoever a change concerns is disconnected (0x98), as by the plugin.
 // I4  Changes live in RAM until there is a disk.
 //
@@ -30,6 +32,10 @@ struct dynsec_fault {
 // Divides `memory` (at least 512 KiB, aligned to 64, zeroed). `random` fills salts.
 struct dynsec *dynsec_init(struct broker *b, struct span memory, const struct siphash_key *key,
                            void (*random)(struct span out));
+// Writes where a session's connection comes from, without its port; false: it is offline.
+typedef bool dynsec_address(const struct session *s, struct writer *out);
+// For the connections of getClient. NULL: none are shown.
+void dynsec_set_address(struct dynsec *d, dynsec_address *address);
 // Takes over the plugin's file in place of what is there. ERR_INVALID with *fault: a text that is
 // no JSON changes nothing; with another mistake there are no clients then: load beside what is in
 // force. The broker is told by whoever puts it in force (broker_set_access).

@@ -105,6 +105,86 @@ static void verdicts(void **state) {
   assert_false(ask("old", "c", S, "$CONTROL/x"));  // never by default
 }
 
+static bool command(const char *text) {
+  static u8 answer[REPLY_MAX];
+  dynsec_control(d, NULL, bytes_str(text), 1);
+  memcpy(answer, d->reply, sizeof answer);
+  answer[sizeof answer - 1] = 0;
+  struct json j;
+  struct json_fault fault;
+  static struct json_node nodes[4096];
+  char *end = strstr((char *)answer, "]}");
+  while (end != NULL && strstr(end + 1, "]}") != NULL && end[2] != 0) {
+    end = strstr(end + 1, "]}");
+  }
+  assert_non_null(end);
+  assert_int_equal(
+      json_parse(bytes_of(answer, (usize)(end + 2 - (char *)answer)), nodes, 4096, &j, &fault),
+      ERR_OK);
+  u32 list = json_member(&j, 0, "responses");
+  return json_member(&j, json_first(&j, list), "error") == JSON_NONE;
+}
+
+// A role without allowwildcardsubs: no filter with wildcards, whatever its rules say, nor of those
+// behind it; literal filters and taking subscriptions back are as ever.
+static void wildcards_taken_away(void **state) {
+  (void)state;
+  static const char format[] =
+      "{\"defaultACLAccess\":{\"subscribe\":true},\"clients\":[{\"username\":\"u\",\"roles\":["
+      "{\"rolename\":\"narrow\",\"priority\":%d},{\"rolename\":\"wide\",\"priority\":5}]}],"
+      "\"roles\":[{\"rolename\":\"narrow\",\"allowwildcardsubs\":false,\"acls\":["
+      "{\"acltype\":\"subscribePattern\",\"topic\":\"a/#\",\"allow\":true}]},"
+      "{\"rolename\":\"wide\",\"acls\":["
+      "{\"acltype\":\"subscribePattern\",\"topic\":\"b/#\",\"allow\":true}]}]}";
+  for (int priority = 1; priority < 10; priority += 8) {
+    char text[600];
+    bool first = priority > 5;
+    snprintf(text, sizeof text, format, priority);
+    load(text);
+    assert_true(ask("u", "c", S, "a/x"));
+    assert_false(ask("u", "c", S, "a/#"));
+    assert_false(ask("u", "c", S, "$share/g/a/+"));
+    assert_false(ask("u", "c", S, "z/+"));  // the default does not come into it
+    assert_true(ask("u", "c", S, "z/x"));
+    assert_int_equal(ask("u", "c", S, "b/#"), !first);
+    assert_true(ask("u", "c", S, "b/x"));
+    assert_true(ask("u", "c", ACCESS_UNSUBSCRIBE, "a/#"));
+  }
+}
+
+static bool from_somewhere(const struct session *s, struct writer *out) {
+  (void)s;
+  write_bytes(out, BYTES_LIT("192.0.2.7"));
+  return true;
+}
+
+// getClient says where its connections come from; listClients does not look for them.
+static void connections_of_a_client(void **state) {
+  (void)state;
+  struct client one, two;
+  client_init(&one, &w, MQTT_V5);
+  client_init(&two, &w, MQTT_V5);
+  one.username = "u";
+  two.username = "other";
+  CHECK(client_connect(&one, "a", true, 0));
+  CHECK(client_connect(&two, "b", true, 0));
+  load("{\"clients\":[{\"username\":\"u\"}]}");
+  static const char get[] = "{\"commands\":[{\"command\":\"getClient\",\"username\":\"u\"}]}";
+  assert_true(command(get));
+  assert_null(strstr((char *)d->reply, "connections"));
+  dynsec_set_address(d, from_somewhere);
+  memset(d->reply, 0, REPLY_MAX);
+  assert_true(command(get));
+  assert_non_null(strstr((char *)d->reply, "\"connections\":[{\"address\":\"192.0.2.7\"}]"));
+  memset(d->reply, 0, REPLY_MAX);
+  assert_true(command("{\"commands\":[{\"command\":\"listClients\",\"verbose\":true}]}"));
+  assert_null(strstr((char *)d->reply, "connections"));
+  client_detach(&one);
+  client_detach(&two);
+  client_free(&one);
+  client_free(&two);
+}
+
 static void logins(void **state) {
   struct password_hash h;
   (void)state;
@@ -151,26 +231,6 @@ static void files(void **state) {
   assert_int_equal(dynsec_stats(d).roles, 0);
 }
 
-static bool command(const char *text) {
-  static u8 answer[REPLY_MAX];
-  dynsec_control(d, NULL, bytes_str(text), 1);
-  memcpy(answer, d->reply, sizeof answer);
-  answer[sizeof answer - 1] = 0;
-  struct json j;
-  struct json_fault fault;
-  static struct json_node nodes[4096];
-  char *end = strstr((char *)answer, "]}");
-  while (end != NULL && strstr(end + 1, "]}") != NULL && end[2] != 0) {
-    end = strstr(end + 1, "]}");
-  }
-  assert_non_null(end);
-  assert_int_equal(
-      json_parse(bytes_of(answer, (usize)(end + 2 - (char *)answer)), nodes, 4096, &j, &fault),
-      ERR_OK);
-  u32 list = json_member(&j, 0, "responses");
-  return json_member(&j, json_first(&j, list), "error") == JSON_NONE;
-}
-
 // Clients are made until there is no room: the last answer is an error, and deleting one makes
 // room.
 static void full(void **state) {
@@ -196,6 +256,8 @@ static void full(void **state) {
 
 int main(void) {
 #define T(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
-  const struct CMUnitTest tests[] = {T(verdicts), T(logins), T(files), T(full)};
+  const struct CMUnitTest tests[] = {
+      T(verdicts), T(wildcards_taken_away), T(connections_of_a_client), T(logins), T(files),
+      T(full)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

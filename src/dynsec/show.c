@@ -61,9 +61,33 @@ static void show_text(const struct object *o, enum field f, const char *key, str
   }
 }
 
-void show_object(const struct dynsec *d, const struct object *o, bool verbose,
+// Whoever is connected under the client's name (and its client id, when it has one).
+static void show_connections(const struct dynsec *d, const struct object *client,
+                             struct json_out *out) {
+  struct bytes name = object_text(client, NAME);
+  struct bytes id = object_text(client, CLIENTID);
+  u64 cursor = 0;
+  json_key(out, "connections");
+  json_open(out, '[');
+  for (const struct session *s = broker_next_session(d->b, &cursor); s != NULL;
+       s = broker_next_session(d->b, &cursor)) {
+    u8 text[64];
+    bool has_name;
+    struct writer w = writer_init(span_of(text, sizeof text));
+    struct bytes username = session_username(s, &has_name);
+    if (has_name && bytes_equal(username, name) &&
+        (id.len == 0 || bytes_equal(session_client_id(s), id)) && d->address(s, &w)) {
+      json_open(out, '{');
+      json_field_string(out, "address", writer_bytes(&w));
+      json_close(out, '}');
+    }
+  }
+  json_close(out, ']');
+}
+
+void show_object(const struct dynsec *d, const struct object *o, enum show show,
                  struct json_out *out) {
-  if (!verbose) {
+  if (show == SHOW_NAME) {
     json_put_string(out, object_text(o, NAME));
     return;
   }
@@ -83,6 +107,9 @@ void show_object(const struct dynsec *d, const struct object *o, bool verbose,
   }
   if (o->kind == CLIENT) {
     show_links(d, o->groups, GROUP, "groups", out);
+    if (show == SHOW_CONNECTIONS && d->address != NULL) {
+      show_connections(d, o, out);
+    }
   } else if (o->kind == GROUP) {
     show_members(d, o, out);
   }

@@ -55,6 +55,7 @@ struct dynsec {
   struct broker *b;
   struct siphash_key key;
   void (*random)(struct span out);
+  dynsec_address *address;  // NULL: not known
   struct pool objects, links, rules;
   struct blocks blocks;
   u32 *bucket;
@@ -120,7 +121,12 @@ bool text_member(const struct json *j, u32 node, const char *name, struct span b
 bool priority_member(const struct json *j, u32 node, i32 *out);
 
 // show.c: objects into JSON.
-void show_object(const struct dynsec *d, const struct object *o, bool verbose,
+enum show {
+  SHOW_NAME,
+  SHOW_FIELDS,
+  SHOW_CONNECTIONS,  // and a client's connections: a walk over all sessions
+};
+void show_object(const struct dynsec *d, const struct object *o, enum show show,
                  struct json_out *out);
 void show_defaults(const struct dynsec *d, struct json_out *out);
 extern const char *const kind_names[KINDS];   // "client" ...

@@ -87,6 +87,10 @@ struct object *object_find(const struct dynsec *d, enum kind kind, struct bytes 
   return NULL;
 }
 
+void dynsec_set_address(struct dynsec *d, dynsec_address *address) {
+  d->address = address;
+}
+
 struct object *object_make(struct dynsec *d, enum kind kind, struct bytes name) {
   ASSERT(object_find(d, kind, name) == NULL);
   struct object *o = pool_take(&d->objects);
@@ -95,6 +99,7 @@ struct object *object_make(struct dynsec *d, enum kind kind, struct bytes name) 
   }
   o->kind = (u8)kind;
   o->roles = o->groups = o->acls = NONE;
+  o->wildcard_subs = true;
   if (!object_set_text(d, o, NAME, name)) {
     pool_put(&d->objects, o);
     return NULL;

@@ -235,6 +235,57 @@ static void it_keeps_what_waits(void **state) {
   drop_conn(c);
 }
 
+static void pubrel_after_a_reconnect(void **state) {  // mosquitto 3275
+  (void)state;
+  struct tcp_conn *c = up();
+  struct tcp_conn *p = local();
+  c->out_len = 0;
+  feed(p, "\x34\x08\0\3l/y\0\x08?", 10);  // QoS 2
+  turns(3);
+  assert_int_equal(c->out_len, 10);
+  u8 id = c->out[8];
+  const u8 pubrec[] = {0x50, 2, 0, id};
+  answer(c, pubrec, 4);
+  assert_int_equal(c->out[0], 0x62);
+  drop_conn(c);  // PUBREL was lost
+  c = next_opening();
+  answer(c, connack, LEN(connack));
+  assert_int_equal(c->out_len, LEN(subscribe) + 4);
+  const u8 pubrel[] = {0x62, 2, 0, id};
+  assert_memory_equal(c->out + LEN(subscribe), pubrel, 4);
+  const u8 pubcomp[] = {0x70, 2, 0, id};
+  answer(c, pubcomp, 4);
+  c->out_len = 0;
+  feed(p, "\x34\x08\0\3l/z\0\x09?", 10);  // and one right after it goes its whole way
+  turns(3);
+  const u8 next[] = {0x50, 2, 0, c->out[8]};
+  answer(c, next, 4);
+  assert_int_equal(c->out_len, 4);
+  assert_int_equal(c->out[0], 0x62);
+  const u8 last[] = {0x70, 2, 0, next[3]};
+  answer(c, last, 4);
+  drop_conn(p);
+  drop_conn(c);
+}
+
+static void attempts_that_multiply(void **state) {  // FlashMQ 1218
+  (void)state;
+  u64 before = state_now().attempts;
+  u64 start = unit_now_ns;
+  for (u32 i = 0; i < 30; i++) {  // the other broker refuses every time
+    opening = NULL;
+    while (opening == NULL) {
+      unit_now_ns += 10 * MS_NS;
+      turns(1);
+    }
+    struct tcp_conn *c = opening;
+    opening_ops->ended(c->user, c, TCP_END_RESET);
+    free(c);
+  }
+  assert_in_range(state_now().attempts - before, 29, 31);
+  assert_true(unit_now_ns - start >= 28 * SEC_NS);  // restart_timeout 1: one a second, no more
+}
+
 static void it_pings(void **state) {
   (void)state;
   struct tcp_conn *c = up();
@@ -271,6 +322,8 @@ int main(void) {
       cmocka_unit_test(messages_come_in_however_cut),
       cmocka_unit_test(unwanted_topics_are_acknowledged),
       cmocka_unit_test(what_is_malformed_ends_it),
+      cmocka_unit_test(pubrel_after_a_reconnect),
+      cmocka_unit_test(attempts_that_multiply),
       cmocka_unit_test(it_keeps_what_waits),
       cmocka_unit_test(it_pings),
   };

@@ -8,6 +8,7 @@ system_tests += scram
 system_tests += trace
 system_tests += cores
 system_tests += disk
+system_tests += reports
 system-test: $(B)/asan/urmqtt $(B)/bench/mqttmix $(B)/bench/mqttchurn $(B)/tools/urmqttctl $(B)/tools/urmqtt-stamp ## hosted broker over TAP: mosquitto, paho, our own bytes, bad wire
 	/usr/bin/python3 -m pytest -q -x $(system_tests:%=tests/system/test_%.py)
 login-storm: $(B)/hosted/urmqtt ## 1 000 wrong logins/s: what it costs, who still comes in (by hand)
