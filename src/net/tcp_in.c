@@ -124,15 +124,17 @@ static void update_window(struct net *net, struct tcp_conn *c, const struct segm
     return;  // RFC 9293 3.10.7.4: an old acknowledgement says nothing about today's window
   }
   // The other half of the rule, SND.WL2 =< SEG.ACK, holds: what updated the window before is
-  // acknowledged, and s->ack is no older than that.
-  if (seq_le(c->snd_wl1, s->seq)) {
+  // acknowledged, and s->ack is no older than that. Beyond the rule: what acknowledges something
+  // new is newer than what we know, also with old data (sent again); without its window the old one
+  // would count from the new SND.UNA, further than the peer offers.
+  if (seq_le(c->snd_wl1, s->seq) || seq_lt(c->snd_una, s->ack)) {
     u32 window = s->window << c->snd_shift;
     if (window > c->snd_wnd) {
       tcp_touch(net, c);
     }
     c->snd_wnd = window;
     c->snd_wnd_max = MAX(c->snd_wnd_max, window);
-    c->snd_wl1 = s->seq;
+    c->snd_wl1 = seq_lt(c->snd_wl1, s->seq) ? s->seq : c->snd_wl1;
   }
 }
 
