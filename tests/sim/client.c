@@ -11,13 +11,13 @@ static struct net *net_of(const struct client *c) {
 
 // For the end of a silent connection to reach us over a bad wire: repeats are 60 s apart at most.
 #define END_SLACK_NS (150 * SIM_S)
-#define CONNECT_NS (9 * SIM_S)  // a CONNECT is waited for at least so long
 
 static void put_line(struct line *l) {
   *l = (struct line){.used = false};
 }
 
 static void lose_connection(struct client *c) {
+  tls_end(c);
   c->line = NULL;
   c->stage = STAGE_IDLE;
   c->in_len = c->out_from = c->out_len = 0;
@@ -95,30 +95,20 @@ static u64 silence_ns(const struct client *c) {
 }
 
 // Why may the broker end this connection (O5)? It may have decided so long ago: what it sends and
-// acknowledges afterwards says nothing.
+// acknowledges afterwards says nothing. Before CONNACK its deadlines began at times that only it
+// knows.
 static void check_end(const struct client *c, enum tcp_end why) {
-  if (c->stage == STAGE_TCP || why == TCP_END_TIMEOUT || sim_boots() != c->session_boot ||
-      c->leaving) {
-    return;
-  }
-  u64 allowed = c->stage == STAGE_UP ? c->keep_alive_s * SIM_S * 3 / 2 : CONNECT_NS;
-  if (silence_ns(c) < allowed) {
+  u64 allowed = c->keep_alive_s * SIM_S * 3 / 2;
+  if (c->stage == STAGE_UP && why != TCP_END_TIMEOUT && sim_boots() == c->session_boot &&
+      !c->leaving && silence_ns(c) < allowed) {
     sim_fail(
-        "O5: client %u's connection was ended (%s); it was never silent for longer than %llu ms "
-        "(keep-alive %u s)",
+        "O5: client %u's connection was ended (%s); it was never silent for longer than %llu "
+        "ms (keep-alive %u s)",
         c->number, why == TCP_END_FIN ? "FIN" : "RST", (unsigned long long)(silence_ns(c) / SIM_MS),
         c->keep_alive_s);
   }
 }
 
-static void on_readable(void *user, struct tcp_conn *conn) {
-  struct line *l = user;
-  if (l->client == NULL) {
-    tcp_consume(conn, tcp_readable(conn));
-  } else if (l->client->pause_until_ns <= sim_now_ns()) {
-    client_read(l->client);
-  }
-}
 static void on_writable(void *user, struct tcp_conn *conn) {
   struct line *l = user;
   (void)conn;
@@ -126,13 +116,9 @@ static void on_writable(void *user, struct tcp_conn *conn) {
     client_flush(l->client);
   }
 }
-static void on_opened(void *user, struct tcp_conn *conn) {
-  struct line *l = user;
-  struct client *c = l->client;
-  (void)conn;
-  if (c == NULL) {
-    return;
-  }
+
+// The way to the broker is there: CONNECT.
+static void begin(struct client *c) {
   c->stage = STAGE_CONNACK;
   c->sent_acked_ns = sim_now_ns();
   c->silence_ns = 0;
@@ -141,6 +127,36 @@ static void on_opened(void *user, struct tcp_conn *conn) {
   put_connect(c, c->will_number);
   sim_count(OWN_CONNECTS, 1);
   client_flush(c);
+}
+
+void client_shake(struct client *c) {
+  if (tls_shake(c)) {
+    begin(c);
+  }
+}
+
+static void on_readable(void *user, struct tcp_conn *conn) {
+  struct line *l = user;
+  struct client *c = l->client;
+  if (c == NULL) {
+    tcp_consume(conn, tcp_readable(conn));
+  } else if (c->pause_until_ns <= sim_now_ns() && c->stage == STAGE_TLS) {
+    client_shake(c);
+  } else if (c->pause_until_ns <= sim_now_ns()) {
+    client_read(c);
+  }
+}
+static void on_opened(void *user, struct tcp_conn *conn) {
+  struct line *l = user;
+  struct client *c = l->client;
+  (void)conn;
+  if (c != NULL && game->tls) {
+    c->stage = STAGE_TLS;
+    tls_begin(c);
+    client_shake(c);
+  } else if (c != NULL) {
+    begin(c);
+  }
 }
 static void on_ended(void *user, struct tcp_conn *conn, enum tcp_end why) {
   struct line *l = user;
@@ -173,7 +189,8 @@ void client_open(struct client *c) {
     return;
   }
   *l = (struct line){.used = true, .client = c};
-  if (tcp_connect(net_of(c), ip_of4(BROKER_ADDRESS), BROKER_PORT, &ops, l, &l->conn) != ERR_OK) {
+  if (tcp_connect(net_of(c), ip_of4(BROKER_ADDRESS), game->tls ? BROKER_TLS_PORT : BROKER_PORT,
+                  &ops, l, &l->conn) != ERR_OK) {
     put_line(l);
     return;
   }
@@ -196,14 +213,17 @@ void client_flush(struct client *c) {
     return;
   }
   struct net *net = net_of(c);
+  u32 head = c->sealed ? TLS_RECORD_HEAD : 0;
+  u32 around = c->sealed ? TLS_RECORD_OVERHEAD : 0;
   while (c->out_len > 0) {
-    u32 n = MIN(MIN(tcp_room(l->conn), c->out_len), MIN(TXBUF_LARGE, OUT_LEN - c->out_from));
-    struct txbuf *b = n == 0 ? NULL : txbuf_take(net, n, TXBUF_DATA);
+    u32 room = MIN(tcp_room(l->conn), TXBUF_LARGE);
+    u32 n = MIN(room > around ? room - around : 0, MIN(c->out_len, OUT_LEN - c->out_from));
+    struct txbuf *b = n == 0 ? NULL : txbuf_take(net, n + around, TXBUF_DATA);
     if (b == NULL) {
       break;
     }
-    memcpy(b->data, c->out + c->out_from, n);
-    b->len = (u16)n;
+    memcpy(b->data + head, c->out + c->out_from, n);
+    b->len = (u16)(c->sealed ? tls_write(c, b, n) : n);
     c->out_from = (c->out_from + n) % OUT_LEN;
     c->out_len -= n;
     tcp_send(l->conn, b);
@@ -434,17 +454,31 @@ static void on_packet(struct client *c, const u8 *p, u32 len) {
   }
 }
 
+// Some bytes of the broker's stream behind c->in; 0: none.
+static u32 take_bytes(struct client *c) {
+  struct tcp_conn *conn = c->line->conn;
+  // Answers need room in `out`: without it nothing more is read.
+  if (OUT_LEN - c->out_len < 2 * PAYLOAD_MAX || IN_LEN - c->in_len < TLS_RECORD_CONTENT_MAX) {
+    return 0;
+  }
+  if (c->sealed) {
+    u32 n = U32_MAX;
+    while (n == U32_MAX) {
+      n = tls_read(c, c->in + c->in_len);
+    }
+    return n;
+  }
+  u32 n = tcp_peek_copy(conn, 0, span_of(c->in + c->in_len, 8192));
+  if (n > 0) {
+    tcp_consume(conn, n);
+  }
+  return n;
+}
+
 void client_read(struct client *c) {
   struct line *l = c->line;
   for (u32 n = 1; n > 0 && c->line == l && l->conn != NULL;) {
-    // Answers need room in `out`: without it nothing more is read.
-    n = OUT_LEN - c->out_len < 2 * PAYLOAD_MAX
-            ? 0
-            : tcp_peek_copy(l->conn, 0, span_of(c->in + c->in_len, MIN(IN_LEN - c->in_len, 8192u)));
-    if (n == 0) {
-      break;
-    }
-    tcp_consume(l->conn, n);
+    n = take_bytes(c);
     c->in_len = c->session_boot == sim_boots() ? c->in_len + n : 0;  // else: before the cut
     u32 at = 0;
     for (u32 len; (len = packet_whole(c->in + at, c->in_len - at)) != 0; at += len) {

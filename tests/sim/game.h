@@ -22,11 +22,15 @@
 #include "loop/loop.h"
 #include "net/tcp.h"
 #include "plat/sim/sim.h"
+#include "tls/record.h"
+#include "tls/tls.h"
 
 #define BROKER_ADDRESS IP4(10, 0, 0, 1)
 #define BROKER_PORT 1883u
+#define BROKER_TLS_PORT 8883u
 #define CLIENTS_MAX 20u
 #define LINES_MAX 96u
+#define CIPHER_SLOTS 64u
 #define INFLIGHT_MAX 10u
 #define FATES 8192u  // remembered numbers of a stream
 #define WILLS 512u
@@ -54,6 +58,7 @@ enum own {
   OWN_SILENT,
   OWN_CUT,
   OWN_REPEATED,
+  OWN_TLS,
   OWN_COUNT
 };
 extern const char *const own_name[OWN_COUNT];
@@ -93,7 +98,7 @@ struct flight {
   u32 len;  // of the payload
 };
 
-enum client_stage { STAGE_IDLE, STAGE_TCP, STAGE_CONNACK, STAGE_UP };
+enum client_stage { STAGE_IDLE, STAGE_TCP, STAGE_TLS, STAGE_CONNACK, STAGE_UP };
 struct line {  // a TCP connection
   struct tcp_conn *conn;
   struct client *client;  // NULL: left behind by a takeover, or silent
@@ -127,6 +132,13 @@ struct client {
   u32 flight_count;
   u8 taken[65536 / 8];  // QoS 2 packet identifiers between PUBLISH and PUBREL
   struct want want[KINDS];
+  // TLS, when this seed has it
+  struct span arena;
+  struct tls_handshake *handshake;
+  struct tls_record tls;
+  bool sealed;  // `tls` is in use
+  u32 record_len;
+  u8 record[TLS_RECORD_MAX];
   u32 in_len, out_from, out_len;
   u8 in[IN_LEN];
   u8 out[OUT_LEN];
@@ -137,6 +149,9 @@ struct game {
   struct core core[SIM_HOSTS_MAX];
   struct sim_rng rng;
   u32 hosts, clients;
+  bool tls;  // by the real handshake; else none
+  struct span cipher_memory;
+  struct tls_cipher_cache *ciphers;
   enum phase phase;
   u64 phase_ns;     // since
   u64 chaos_ns;     // how long
@@ -148,7 +163,6 @@ struct game {
   struct seen seen[CLIENTS_MAX][CLIENTS_MAX][KINDS];  // [subscriber][publisher][kind]
   struct line line[LINES_MAX];
   struct client client[CLIENTS_MAX];
-  u32 pools_at_rest[64];
 };
 extern struct game *game;
 
@@ -171,8 +185,23 @@ void client_unsubscribe(struct client *c, enum kind kind);
 void client_ping(struct client *c);
 void client_flush(struct client *c);
 void client_read(struct client *c);
+void client_shake(struct client *c);  // goes on with the handshake
 bool client_idle_flight(const struct client *c);
 void lines_tick(u32 host);
+// --- TLS (tls.c, pki.c)
+struct pki {
+  struct bytes ca, server_certificate, server_key, client_certificate, client_key;
+};
+extern const struct pki pki;
+void tls_memory(void);  // at start
+void tls_boot(void);
+void tls_begin(struct client *c);
+bool tls_shake(struct client *c);  // true: done
+// Bytes of the next record's content; 0: none yet, U32_MAX: a record without content.
+u32 tls_read(struct client *c, u8 *out);
+// Seals `len` bytes that stand behind b's first TLS_RECORD_HEAD; the record's length.
+u32 tls_write(struct client *c, struct txbuf *b, u32 len);
+void tls_end(struct client *c);
 // --- packets (packet.c): written into c->out, read from c->in
 void put_connect(struct client *c, u32 will_number);
 void put_publish(struct client *c, const struct flight *f, u8 qos, bool dup);

@@ -9,6 +9,7 @@
 
 #define HOST_MEMORY (10u << 20)
 #define HOST_TIMERS 1024u
+#define TLS_SHARE 8u             // one seed in so many
 #define CALM_NS (400 * SIM_S)    // without an arrival: it hangs
 #define SETTLE_NS (150 * SIM_S)  // TIME-WAIT is over, and who was silent is given up
 
@@ -17,7 +18,7 @@ const char *const own_name[OWN_COUNT] = {
     "connections opened",  "messages published", "messages delivered",       "takeover",
     "takeover amid QoS 2", "session resumed",    "will delivered",           "retained delivered",
     "shared delivered",    "slow reader",        "gone silent (keep-alive)", "connection cut",
-    "delivered again"};
+    "delivered again",     "TLS handshake"};
 
 // --- the swarm: every seed has its own weather
 
@@ -102,6 +103,8 @@ static void on_start(void) {
   game->rng = sim_stream(SIM_STREAM_CLIENTS, 0);
   game->hosts = game_options.hosts;
   game->clients = 4 + draw(CLIENTS_MAX - 4);
+  game->tls = sim_seed() % TLS_SHARE == TLS_SHARE - 1;
+  tls_memory();
   game->chaos_ns = game_options.minutes * 60 * SIM_S;
   game->crashes_left = draw(4) == 0 ? 1 + draw(3) : 0;
   game->crash_ns =
@@ -121,23 +124,38 @@ static void on_start(void) {
 
 static void on_boot(u32 nth) {
   (void)nth;
+  if (game->tls) {
+    tls_boot();
+  }
 }
 
 // --- the broker's configuration
 
-static struct bytes on_bundle(void) {
-  static u8 tar[16384];
-  static const char conf[] =
-      "listener 1883\nallow_anonymous true\nnetwork 10.0.0.1/24\nmax_queued_messages 60000\n"
-      "max_keepalive 60000\n";
+static void add_file(struct span tar, u32 *pos, const char *name, struct bytes content) {
   struct span data;
-  u32 pos = 0;
-  if (ustar_add(span_of(tar, sizeof tar), &pos, BYTES_LIT("urmqtt.conf"), sizeof conf - 1, &data) !=
-      ERR_OK) {
+  if (ustar_add(tar, pos, bytes_str(name), (u32)content.len, &data) != ERR_OK) {
     sim_fail("harness: the bundle");
   }
-  memcpy(data.ptr, conf, sizeof conf - 1);
-  return ustar_finish(span_of(tar, sizeof tar), pos);
+  memcpy(data.ptr, content.ptr, content.len);
+}
+
+static struct bytes on_bundle(void) {
+  static u8 tar[32768];
+  static const char common[] =
+      "network 10.0.0.1/24\nmax_queued_messages 60000\nmax_keepalive 60000\n"
+      "allow_anonymous true\n";
+  static const char sealed[] =
+      "listener 8883\ncafile ca.crt\ncertfile server.crt\nkeyfile server.key\n"
+      "require_certificate true\n";
+  static char conf[sizeof common + sizeof sealed];
+  struct span all = span_of(tar, sizeof tar);
+  u32 pos = 0;
+  int n = snprintf(conf, sizeof conf, "%s%s", common, game->tls ? sealed : "listener 1883\n");
+  add_file(all, &pos, "urmqtt.conf", bytes_of(conf, (usize)n));
+  add_file(all, &pos, "ca.crt", pki.ca);
+  add_file(all, &pos, "server.crt", pki.server_certificate);
+  add_file(all, &pos, "server.key", pki.server_key);
+  return ustar_finish(all, pos);
 }
 
 // --- clients
@@ -281,6 +299,9 @@ static bool clients_stage(struct core *core, void *unused) {
     if (reads && tcp_readable(c->line->conn) > 0) {
       client_read(c);
     }
+    if (c->stage == STAGE_TLS && c->handshake != NULL && c->line != NULL) {
+      client_shake(c);
+    }
     client_flush(c);
   }
   lines_tick(h);
@@ -394,11 +415,23 @@ static void links_come_and_go(void) {
   }
 }
 
+// What the library holds for them ends with the broker's process.
+static void cut_sealed(void) {
+  for (u32 n = 0; game->tls && n < game->clients; n++) {
+    struct client *c = &game->client[n];
+    sim_as_host(c->host);
+    if (c->line != NULL) {
+      client_cut(c);
+    }
+  }
+}
+
 static u64 on_act(void) {
   u64 now = sim_now_ns();
   if (game->phase == PHASE_CHAOS && now >= game->crash_ns) {
     game->crashes_left--;
     game->crash_ns = game->crashes_left == 0 ? U64_MAX : now + (5 + draw(60)) * SIM_S;
+    cut_sealed();
     model_crashed();
     wire_forget();
     sim_crash((100 + draw(5000)) * SIM_MS);

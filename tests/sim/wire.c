@@ -52,7 +52,7 @@ static bool parse(struct bytes f, u16 *port, struct seg *s) {
   const u8 *t = f.ptr + 34;
   u32 header = (u32)(t[12] >> 4) * 4;
   u32 total = load_be16(f.ptr + 16);
-  bool from_broker = load_be16(t) == BROKER_PORT;
+  bool from_broker = load_be16(t) == BROKER_PORT || load_be16(t) == BROKER_TLS_PORT;
   *port = load_be16(from_broker ? t + 2 : t);
   *s = (struct seg){.seq = load_be32(t + 4),
                     .ack = load_be32(t + 8),

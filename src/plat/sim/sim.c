@@ -18,7 +18,7 @@
 #define BROKER_AT 0x210000000000ull
 #define STACKS_AT 0x220000000000ull
 #define STACKS_LEN (64ull << 20)
-#define BOOT_UNIX_NS 1796083200000000000ull  // 2026-12-01
+#define BOOT_UNIX_NS 1798761600000000000ull  // 2027-01-01
 #define SEED_SECONDS 1800                    // of real time, a boot: more is a loop without an end
 #define EXIT_OVER 0
 #define EXIT_CRASH 40
