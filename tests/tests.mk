@@ -53,8 +53,8 @@ fuzz-coverage: fuzz-build ## which lines of each source the fuzz targets' corpor
 
 # --- ThreadSanitizer: what runs on several threads.
 TSAN_OPT := -O1 -fPIE -fsanitize=thread -DURMQTT_VERSION='"$(VERSION)"'
-tsan_src := $(filter base/% loop/% mqtt/% broker/% plat/%,$(patsubst src/%,%,$(core_lib_src)))
-tsan_tests := loop/mailbox_test plat/steer_test
+tsan_src := $(filter base/% loop/% mqtt/% broker/% plat/% store/%,$(patsubst src/%,%,$(filter-out src/store/vfs%,$(core_lib_src))))
+tsan_tests := loop/mailbox_test plat/steer_test broker/cross_thread_test
 $(B)/tsan/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(TSAN_OPT) -c $< -o $@
@@ -63,7 +63,7 @@ $(B)/tsan/unit_plat.o: tests/unit_plat.c
 	$(CLANG) $(HOST) $(TSAN_OPT) -c $< -o $@
 $(B)/tsan/%_test: src/%_test.c $(B)/tsan/unit_plat.o $(patsubst %.c,$(B)/tsan/%.o,$(tsan_src)) $(B)/asan/arch/x86_64/switch.o
 	@mkdir -p $(@D)
-	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion $(TSAN_OPT) -MF $@.d $^ -lcmocka -lpthread -o $@
+	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion $(TSAN_OPT) -MF $@.d $(filter %.c %.o,$^) -lcmocka -lpthread -o $@
 tsan: $(patsubst %,$(B)/tsan/%,$(tsan_tests)) ## the tests that use threads, under ThreadSanitizer
 	@RUNNER="setarch -R" tests/run_units $^
 .PHONY: tsan

@@ -18,6 +18,9 @@ static void hold(struct session *s, u32 index) {
   struct broker *b = s->b;
   *(s->held_tail == NONE ? &s->held_head : &control_at(b, s->held_tail)->next) = index;
   s->held_tail = index;
+  if (control_at(b, index)->type == MQTT_SUBACK) {
+    s->held_subacks++;
+  }
 }
 
 static void send(struct session *s, u32 index) {
@@ -83,6 +86,9 @@ void control_release(struct session *s) {
     }
     s->held_head = c->next;
     s->held_tail = c->next == NONE ? NONE : s->held_tail;
+    if (c->type == MQTT_SUBACK) {
+      s->held_subacks--;
+    }
     c->next = NONE;
     s->opening = s->opening && c->type != MQTT_CONNACK;
     send(s, index);
@@ -109,6 +115,7 @@ void control_clear(struct session *s) {
   clear(s, s->control.head);
   clear(s, s->held_head);
   s->held_head = s->held_tail = NONE;
+  s->held_subacks = 0;
   list_reset(&s->control);
 }
 

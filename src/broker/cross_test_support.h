@@ -13,10 +13,11 @@ struct cluster {
   void *memory;
 };
 
-static u32 cluster_wakes;
+static void (*cluster_wake)(u32 core);  // NULL: nobody sleeps
 void plat_wake(u32 core) {
-  (void)core;
-  cluster_wakes++;
+  if (cluster_wake != NULL) {
+    cluster_wake(core);
+  }
 }
 
 static struct cluster *cluster_now;

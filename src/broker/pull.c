@@ -252,7 +252,7 @@ static void pull_stream(struct session *s, struct span out, u32 *pos) {
 
 // [MQTT-4.9.0-2] [MQTT-4.9.0-3] [MQTT-3.3.4-10]
 static bool queue_can_send(const struct session *s) {
-  if (s->queue.head == NONE) {
+  if (s->queue.head == NONE || s->held_subacks > 0) {
     return false;
   }
   const struct entry *e = entry_at(s->b, s->queue.head);

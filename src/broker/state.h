@@ -241,6 +241,7 @@ struct session {
   struct list inflight;      // count includes a QoS > 0 entry that is being streamed
   struct list control;       // may be sent; count: of `held` too
   u32 held_head, held_tail;  // behind them: those that wait for a ticket, or for one before them
+  u16 held_subacks;          // of these; what is queued goes out behind them
   u32 inbound;               // QoS 2 identifiers received, not released
   u32 inbound_count;
   u32 seq_next;

@@ -3,9 +3,8 @@
 // behind it.
 //
 // I1  One code a filter, in order [MQTT-3.8.4-6] [MQTT-3.11.3-1].
-// I2  SUBACK stands before the retained messages it brings: it is queued as a control packet. With
-//     several cores it waits until all of them route by the new filter, and what matches may come
-//     before it (3.8.4 allows that).
+// I2  SUBACK stands before the retained messages it brings: it is queued as a control packet, and
+//     while it waits (for other cores to route by the new filter) so does the queue.
 #include "broker/cross.h"
 
 static bool too_deep(struct bytes filter) {
