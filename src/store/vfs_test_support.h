@@ -49,7 +49,7 @@ static void *rig_realloc(void *p, int n) {
   return rig_alloc_fails() ? NULL : rig_real.xRealloc(p, n);
 }
 
-static void rig_power(u64 seed, enum block_fault_kind kind, u32 nth) {
+static inline void rig_power(u64 seed, enum block_fault_kind kind, u32 nth) {
   block_memory_init(&rig_mem, span_of(rig_now, RIG_LEN), span_of(rig_stable, RIG_LEN), rig_dirty,
                     512, seed);
   block_record_init(&rig_rec, &rig_mem.block, rig_entries, RIG_ENTRIES,
@@ -58,7 +58,7 @@ static void rig_power(u64 seed, enum block_fault_kind kind, u32 nth) {
 }
 
 // The disk's content as it is; SQLite from nothing.
-static void rig_vfs_start(void) {
+static inline void rig_vfs_start(void) {
   struct vfs_place place = {&rig_fault.block, &rig_table, 0, {3, 1, 4}};
   memset(rig_crc, 0, sizeof rig_crc);
   vfs_start(&rig_vfs, &place, span_of(rig_memory, VFS_MEMORY), span_of(rig_crc, sizeof rig_crc));
@@ -78,7 +78,7 @@ static void rig_vfs_start(void) {
   (void)sqlite3_initialize();
 }
 
-static void rig_blank(void) {
+static inline void rig_blank(void) {
   memset(rig_now, 0xa5, RIG_LEN);  // what a disk held before
   memset(rig_stable, 0xa5, RIG_LEN);
   memset(rig_dirty, 0, sizeof rig_dirty);

@@ -52,6 +52,14 @@ $(B)/bench/journal: tests/bench/journal_bench.c tests/unit_plat.c $(bench_journa
 	@mkdir -p $(@D)
 	$(CLANG) $(filter-out -MMD -MP,$(HOST)) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -Wno-missing-prototypes -pie \
 	  -fuse-ld=lld -Wl,--gc-sections $(filter %.c %.o,$^) -o $@
+$(B)/bench/db: tests/bench/db_bench.c tests/unit_plat.c $(bench_journal_o) $(B)/hosted/loop/fiber.o $(SQLITE_X86_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(HOST)) -O2 -fPIE -march=x86-64-v2 -Wno-conversion -Wno-missing-prototypes -pie \
+	  -fuse-ld=lld -Wl,--gc-sections $(filter %.c %.o %.a,$^) -o $@
+$(B)/bench/db: $(B)/hosted/arch/x86_64/switch.o
+bench-db: $(B)/bench/db ## microseconds and bytes written a message in the database, rows/s when it is loaded
+	$(B)/bench/db
+.PHONY: bench-db
 bench-journal: $(B)/bench/journal ## records/s and bytes written a record in the journal alone
 	$(B)/bench/journal
 .PHONY: bench-journal
