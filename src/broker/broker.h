@@ -176,7 +176,15 @@ enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disco
 bool broker_answer(struct session *s, enum mqtt_type type, struct bytes packet);
 // PINGREQ: a PINGRESP is queued.
 void broker_on_ping(struct session *s);
-// The connection is gone without DISCONNECT: the will is due.
+// The same in two steps, for a server that takes its time: the client's DISCONNECT counts, its
+// session is still attached; broker_detach comes later.
+enum mqtt_reason broker_goodbye(struct session *s, const struct mqtt_disconnect *d,
+                                struct bytes packet);
+// Before broker_detach, any number of times: takes a session that ends with its connection apart,
+// BROKER_SHED subscriptions a call. True: there are more.
+#define BROKER_SHED 32u
+bool broker_shed(struct session *s);
+// The connection is gone: the will is due, unless it said DISCONNECT.
 void broker_detach(struct session *s, u64 now_ns);
 // Ends a client's connection by decree. False: no such client is connected.
 bool broker_kick(struct broker *b, struct bytes client_id, enum mqtt_reason reason, u64 now_ns);

@@ -82,11 +82,15 @@ struct session *session_new(struct broker *b, const struct names *names) {
   return s;
 }
 
+static void drop_sub(struct session *s) {
+  struct sub *sub = sub_at(s->b, s->subs);
+  retained_cancel(s->b, sub);
+  tree_remove(s->b, sub);
+}
+
 void session_drop_subs(struct session *s) {
   while (s->subs != NONE) {
-    struct sub *sub = sub_at(s->b, s->subs);
-    retained_cancel(s->b, sub);
-    tree_remove(s->b, sub);
+    drop_sub(s);
   }
   while (s->shared != NONE) {
     tree_remove(s->b, sub_at(s->b, s->shared));
@@ -185,11 +189,31 @@ void session_arm(struct session *s) {
   wheel_arm(w, s->timer, at);
 }
 
+// Sessions that end by the clock: many had their connections cut in the same moment, so they are
+// due in the same moment, too. A turn takes so many, by what they hold; the others come 1 ms later.
+#define EXPIRY_WORK 512u
+static bool expires_later(struct session *s, struct core *core) {
+  struct broker *b = s->b;
+  if (b->expiry_turn != core->turns) {
+    b->expiry_turn = core->turns;
+    b->expiry_work = 0;
+  }
+  if (b->expiry_work >= EXPIRY_WORK) {
+    wheel_arm(&core->wheel, s->timer, core->now_ns + NS / 1000);
+    return true;
+  }
+  b->expiry_work += 4 + s->sub_count + s->queue.count;
+  return false;
+}
+
 // [MQTT-4.1.0-2]
 void session_timer(struct core *core, u32 timer, void *owner) {
   struct session *s = owner;
   ASSERT(s->timer == timer);
   ASSERT(s->user == NULL);
+  if (expires_later(s, core)) {
+    return;
+  }
   if (s->expire_at_ns <= core->now_ns) {
     s->b->stats.clients_expired++;
     session_end(s, core->now_ns);
@@ -248,9 +272,6 @@ void session_left(struct session *s, u64 now_ns) {
 void broker_detach(struct session *s, u64 now_ns) {
   ASSERT(s->user != NULL);
   unplug(s);
-  if (s->normal_end) {
-    session_drop_will(s);  // [MQTT-3.1.2-10] [MQTT-3.14.4-3]
-  }
   if (s->expiry_s == 0) {
     session_end(s, now_ns);  // [MQTT-3.1.2-23]
     return;
@@ -295,8 +316,19 @@ void session_take_over(struct session *s, u64 now_ns) {
   }
 }
 
-enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disconnect *d,
-                                      struct bytes packet, u64 now_ns) {
+bool broker_shed(struct session *s) {
+  ASSERT(s->user != NULL);
+  if (s->expiry_s > 0) {
+    return false;
+  }
+  for (u32 i = 0; i < BROKER_SHED && s->subs != NONE; i++) {
+    drop_sub(s);
+  }
+  return s->subs != NONE;
+}
+
+enum mqtt_reason broker_goodbye(struct session *s, const struct mqtt_disconnect *d,
+                                struct bytes packet) {
   s->b->stats.messages_received++;
   s->b->stats.bytes_received += packet.len;
   if (mqtt_has(&d->props, MQTT_P_SESSION_EXPIRY)) {
@@ -306,8 +338,19 @@ enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disco
     s->expiry_s = d->props.session_expiry_s;
   }
   s->normal_end = d->reason == MQTT_SUCCESS;
-  broker_detach(s, now_ns);
+  if (s->normal_end) {
+    session_drop_will(s);  // [MQTT-3.1.2-10] [MQTT-3.14.4-3]
+  }
   return MQTT_SUCCESS;
+}
+
+enum mqtt_reason broker_on_disconnect(struct session *s, const struct mqtt_disconnect *d,
+                                      struct bytes packet, u64 now_ns) {
+  enum mqtt_reason bad = broker_goodbye(s, d, packet);
+  if (bad == MQTT_SUCCESS) {
+    broker_detach(s, now_ns);
+  }
+  return bad;
 }
 
 void broker_session_info(const struct session *s, struct broker_session_info *out) {

@@ -336,8 +336,10 @@ struct broker {
   u32 access_mask;
   u32 stall_head, stall_tail;  // by stall_next
   u32 doom_head;               // by doom_next
-  u32 disk_head, disk_tail;    // tickets that wait for the disk, by LSN
-  u32 mail_refs;               // of messages, held by mail to other cores
+  u64 expiry_turn;             // the turn in which expiry_work was done (session.c)
+  u32 expiry_work;
+  u32 disk_head, disk_tail;  // tickets that wait for the disk, by LSN
+  u32 mail_refs;             // of messages, held by mail to other cores
   struct durable durable;
   struct restore *restore;          // NULL: not while the disk is read
   struct bytes mounts[MOUNTS_MAX];  // [0] = none; borrowed from the listeners

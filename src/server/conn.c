@@ -133,7 +133,8 @@ void conn_end(struct conn *c, enum mqtt_reason reason) {
   }
   release_exchange(c);
   if (c->state == CONN_OPEN) {
-    server_log_connection(c, reason == MQTT_SUCCESS ? "disconnected" : mqtt_reason_name(reason));
+    const char *why = c->tcp == NULL ? "connection lost" : "disconnected";
+    server_log_connection(c, reason == MQTT_SUCCESS ? why : mqtt_reason_name(reason));
   }
   list_remove(&c->work);
   list_remove(&c->out);

@@ -43,7 +43,7 @@ enum conn_state {
   CONN_CLAIM,      // the broker asks other cores for its session; nothing is read
   CONN_TARPIT,     // it was wrong, and is told so at the deadline
   CONN_OPEN,
-  CONN_ENDING,  // in the ending list: freed in this turn's output stage
+  CONN_ENDING,  // in the ending list: freed in an output stage
 };
 
 struct heavy {  // what a handshake needs while it is under way
@@ -128,8 +128,10 @@ struct server {
   struct tls_cipher_cache *ciphers;
   struct link input, output, blocked, handshakes, ending;
   u32 output_wakes;  // times a connection was put on `output`; wraps
-  u64 heavy_turn;    // the turn in which heavy_bytes were taken
-  u32 heavy_bytes;   // of long SUBSCRIBEs and UNSUBSCRIBEs
+  u64 ending_turn;   // the turn in which ending_work was done (ending.c)
+  u32 ending_work;
+  u64 heavy_turn;   // the turn in which heavy_bytes were taken
+  u32 heavy_bytes;  // of long SUBSCRIBEs and UNSUBSCRIBEs
   struct server_listener listener[SERVER_LISTENERS_MAX];
   u32 listener_count;
   struct bridges *bridges;  // NULL = none
@@ -169,6 +171,10 @@ void conn_end(struct conn *c, enum mqtt_reason reason);
 void conn_farewell(const struct conn *c, enum mqtt_reason reason, struct mqtt_prop_out list[3]);
 // At once, without a word (the peer is gone). Detaches the session: its will is due.
 void conn_free(struct conn *c);
+// ending.c: those that end, a turn's share of them; and one whose tcp is gone (c->tcp is NULL): it
+// may be freed.
+void ending_run(struct server *s);
+void ending_lost(struct conn *c);
 void conn_arm(struct conn *c);  // after deadline_ns or keep_alive_s changed
 void conn_on_timer(struct core *core, u32 timer, void *owner);
 void conn_want_input(struct conn *c);

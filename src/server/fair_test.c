@@ -74,7 +74,77 @@ static void a_ping_goes_by_long_subscribes(void **state) {
     drop_conn(many[i]);
   }
   drop_conn(ping);
+  turns(ARRAY_COUNT(many));
   assert_int_equal(broker_stats(core.broker)->subscriptions, 0);
+}
+
+// A crowd leaves in one moment, by reset, by DISCONNECT or by a lone FIN: their sessions are taken
+// apart over many turns, and a ping is answered in each of them.
+static void those_who_leave_delay_nobody(void **state) {
+  (void)state;
+  static u8 packet[2048];
+  struct tcp_conn *many[30];
+  for (u32 how = 0; how < 3; how++) {
+    struct tcp_conn *ping = come('p');
+    for (u32 i = 0; i < ARRAY_COUNT(many); i++) {
+      many[i] = come((u8)('A' + i));
+      feed(many[i], packet, long_subscribe(packet, (u8)('A' + i), 0));
+      turns(2);
+    }
+    assert_int_equal(broker_stats(core.broker)->subscriptions, ARRAY_COUNT(many) * FILTERS);
+    for (u32 i = 0; i < ARRAY_COUNT(many); i++) {
+      if (how == 0) {
+        drop_conn(many[i]);
+      } else if (how == 1) {
+        feed(many[i], (const u8[]){0xe0, 0}, 2);
+      } else {
+        ops->ended(many[i]->user, many[i], TCP_END_FIN);
+      }
+    }
+    u32 left = broker_stats(core.broker)->subscriptions;
+    assert_true(left >= ARRAY_COUNT(many) * FILTERS - 400);
+    u32 needed = 0;
+    for (; left > 0 && needed < 100; needed++) {
+      ping->piece_at = ping->piece_count = 0;
+      ping->out_len = 0;
+      feed(ping, (const u8[]){0xc0, 0}, 2);
+      turns(1);
+      assert_int_equal(ping->out_len, 2);
+      u32 now = broker_stats(core.broker)->subscriptions;
+      assert_true(left - now <= 400);  // a turn's share
+      left = now;
+    }
+    assert_in_range(needed, 8, 30);
+    turns(2);
+    assert_int_equal(server_stats(core.server)->connections, 1);
+    for (u32 i = 0; i < ARRAY_COUNT(many) && how > 0; i++) {
+      assert_true(many[i]->closed);
+      drop_conn(many[i]);
+    }
+    drop_conn(ping);
+  }
+}
+
+// Somebody comes under the name of one that is still being taken apart: a new session.
+static void a_name_of_one_that_is_leaving(void **state) {
+  (void)state;
+  static u8 packet[2048];
+  struct tcp_conn *c = come('A');
+  for (u32 i = 0; i < 6; i++) {
+    feed(c, packet, long_subscribe(packet, 'A', i * FILTERS));
+    turns(2);
+  }
+  assert_int_equal(broker_stats(core.broker)->subscriptions, 6 * FILTERS);
+  drop_conn(c);
+  assert_in_range(broker_stats(core.broker)->subscriptions, 1, 6 * FILTERS - 1);
+  c = come('A');
+  assert_int_equal(broker_stats(core.broker)->subscriptions, 0);
+  assert_int_equal(broker_stats(core.broker)->clients_connected, 1);
+  turns(3);
+  assert_int_equal(server_stats(core.server)->connections, 1);
+  drop_conn(c);
+  turns(1);
+  assert_int_equal(server_stats(core.server)->connections, 0);
 }
 
 static void messages_to_many_are_spread(void **state) {
@@ -129,6 +199,8 @@ int main(void) {
   start_server(8u << 20);
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_ping_goes_by_long_subscribes),
+      cmocka_unit_test(those_who_leave_delay_nobody),
+      cmocka_unit_test(a_name_of_one_that_is_leaving),
       cmocka_unit_test(messages_to_many_are_spread),
       cmocka_unit_test(a_backlog_is_taken_before_the_end),
   };

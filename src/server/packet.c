@@ -73,13 +73,12 @@ static enum packet_use on_disconnect(struct conn *c, struct bytes packet) {
   struct mqtt_disconnect m;
   enum mqtt_reason bad = mqtt_decode_disconnect((enum mqtt_version)c->version, packet, &m);
   if (bad == MQTT_SUCCESS) {
-    bad = broker_on_disconnect(c->session, &m, packet, c->server->core->now_ns);
+    bad = broker_goodbye(c->session, &m, packet);
   }
   if (bad != MQTT_SUCCESS) {
     return ended_by(c, bad);
   }
-  c->session = NULL;  // the broker has let go of us [MQTT-3.14.4-3]
-  conn_end(c, MQTT_SUCCESS);
+  conn_end(c, MQTT_SUCCESS);  // [MQTT-3.14.4-3]
   return PACKET_USED;
 }
 

@@ -102,7 +102,7 @@ static void on_ended(void *user, struct tcp_conn *tcp, enum tcp_end why) {
     }
   }
   c->tcp = NULL;
-  conn_free(c);
+  ending_lost(c);
 }
 
 const struct tcp_listener_ops conn_tcp_ops = {.room = on_room,
@@ -166,36 +166,6 @@ static bool run_input(struct core *core, void *ctx) {
   return busy;
 }
 
-// [MQTT-3.14.0-1] [MQTT-3.14.2-2]
-static void say_goodbye(struct conn *c) {
-  u8 bytes[CONN_FAREWELL_MAX];
-  struct mqtt_prop_out list[3];
-  struct writer w = writer_init(span_of(bytes, sizeof bytes));
-  conn_farewell(c, (enum mqtt_reason)c->reason, list);
-  mqtt_encode_disconnect(&w, MQTT_V5, (enum mqtt_reason)c->reason, list);
-  if (w.err != ERR_OK || w.pos > c->packet_max) {  // [MQTT-3.14.2-3]
-    w = writer_init(span_of(bytes, sizeof bytes));
-    mqtt_encode_disconnect(&w, MQTT_V5, (enum mqtt_reason)c->reason, NULL);
-  }
-  ASSERT(w.err == ERR_OK);
-  (void)conn_send(c, writer_bytes(&w));
-  c->server->stats.packets_sent[MQTT_DISCONNECT]++;
-}
-
-static void finish(struct conn *c) {
-  if (c->tcp != NULL) {
-    bool told = c->version == MQTT_V5 && c->reason != MQTT_SUCCESS && !c->mid_packet;
-    if (told && (c->tls != NULL || !c->tls_due)) {
-      say_goodbye(c);
-    }
-    front_close(c);
-    conn_send_alert(c, c->alert);
-    tcp_close(c->tcp);
-    c->tcp = NULL;
-  }
-  conn_free(c);
-}
-
 static bool run_output(struct core *core, void *ctx) {
   (void)core;
   struct server *s = ctx;
@@ -216,9 +186,7 @@ static bool run_output(struct core *core, void *ctx) {
   for (struct link *l = list_pop(&again); l != NULL; l = list_pop(&again)) {
     list_push(&s->output, l);
   }
-  for (struct link *l = list_pop(&s->ending); l != NULL; l = list_pop(&s->ending)) {
-    finish(CONTAINER_OF(l, struct conn, work));
-  }
+  ending_run(s);
   return busy;
 }
 
