@@ -115,4 +115,5 @@ void urmqtt_main(void) {
   for (u32 i = 0; i < cores_count(); i++) {
     print_end(cores_at(i));
   }
+  serve_store_end();
 }

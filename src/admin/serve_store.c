@@ -155,6 +155,17 @@ void serve_store_say(const struct config *config) {
   }
 }
 
+void serve_store_end(void) {
+  if (store != NULL) {
+    const struct journal *j = &store->journal;
+    say("disk %s: %llu records, %llu bytes of them, %llu bytes written in %llu batches; %llu left "
+        "out",
+        name, (unsigned long long)j->records, (unsigned long long)store->bytes,
+        (unsigned long long)j->bytes_written, (unsigned long long)j->batches,
+        (unsigned long long)store->lost);
+  }
+}
+
 bool serve_store_quiet(void) {
   return store == NULL || store->state != STORE_READY || store_idle(store);
 }

@@ -19,5 +19,7 @@ void serve_store_say(const struct config *config);
 const struct block *serve_store_disk(void);
 // Nothing that was recorded waits to be written any more (or there is no disk).
 bool serve_store_quiet(void);
+// What was written, in one line (nothing without a disk).
+void serve_store_end(void);
 struct store;
 struct store *serve_store(void);  // NULL: none

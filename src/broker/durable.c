@@ -38,7 +38,7 @@ bool durable_push_after(struct session *s, u8 type, u16 packet_id, u8 reason, u8
 
 static bool small_room(struct durable *d, u64 len) {
   bool room = store_room(d->store, len, 2, true);
-  d->lost += room ? 0 : 1;
+  d->store->lost += room ? 0 : 1;
   return room;
 }
 
@@ -170,7 +170,7 @@ static bool open_for(struct broker *b, struct message *m) {
   }
   u64 len = PUBLISH_HEAD + (u64)m->len + m->origin_len;
   if (!store_room(d->store, len + REF_MOST, (u32)(len / RECORD_MAX) + 2, true)) {
-    d->lost++;
+    d->store->lost++;
     return false;
   }
   if (m->lsn != 0) {
@@ -317,7 +317,7 @@ static void remove_later(struct broker *b, u64 target, u32 seq) {
   struct durable *d = &b->durable;
   bool full = d->remove_len == sizeof d->removes;
   if (full && (d->open || !durable_flush_removes(b))) {
-    d->lost++;
+    d->store->lost++;
     return;
   }
   struct writer w = writer_init(span_of(d->removes + d->remove_len, DURABLE_REMOVE_LEN));

@@ -33,7 +33,6 @@ struct durable {
   u16 inbound_id;
   u64 inbound, will_of;
   u64 last_lsn;  // of the last record
-  u64 lost;      // records without room
   u32 remove_len;
   u8 removes[DURABLE_REMOVES * DURABLE_REMOVE_LEN];
   u32 wait_head;  // sessions whose next message waits for the disk, by disk_next
