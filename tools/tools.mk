@@ -14,9 +14,14 @@ $(B)/tools/urmqttctl: $(ctl_src) tools/ctl_link.h tools/ctl_table.h tools/ctl_as
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) -O2 -fPIE -pie -fuse-ld=lld -Wl,--gc-sections -MF $(B)/tools/ctl.d $(ctl_src) $(ctl_core) \
 	  -lmosquitto -lcrypto -o $@
-tools: $(B)/tools/urmqtt-stamp $(B)/tools/urmqttctl ## urmqtt-stamp, urmqttctl
+disk_core := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter src/base/%.c src/store/disk.c src/store/superblock.c src/store/extents.c \
+  src/store/gpt.c src/store/script.c src/tls/digest.c,$(core_src)) src/plat/hosted/stack_guard.c src/plat/hosted/disk.c)
+$(B)/tools/urmqtt-disk: tools/urmqtt-disk.c $(disk_core) $(BORINGSSL_X86_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) -O2 -fPIE -pie -fuse-ld=lld -Wl,--gc-sections -MF $(B)/tools/disk.d $< $(filter %.o %.a,$^) -lpthread -o $@
+tools: $(B)/tools/urmqtt-stamp $(B)/tools/urmqttctl $(B)/tools/urmqtt-disk ## urmqtt-stamp, urmqttctl, urmqtt-disk
 pki: ## test certificates under build/pki (made once, never overwritten)
 	@tools/pki $(B)/pki
-test-tools: $(B)/tools/urmqtt-stamp pki ## ./urmqtt, urmqtt-stamp and the PKI as a user meets them
+test-tools: $(B)/tools/urmqtt-stamp $(B)/tools/urmqtt-disk pki ## ./urmqtt, urmqtt-stamp and the PKI as a user meets them
 	/usr/bin/python3 -m pytest -q -p no:cacheprovider tests/system/test_tools.py
 .PHONY: tools pki test-tools

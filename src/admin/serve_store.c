@@ -65,7 +65,7 @@ static bool worth_saying(u8 v, bool named) {
 }
 
 bool serve_store_find(struct carve *carve) {
-  bool named = asked_for("disk");
+  bool named = asked_for("named-disk");
   if (plat_disk(0) == NULL) {
     return true;
   }

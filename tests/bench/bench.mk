@@ -12,7 +12,9 @@ bench-scale: $(B)/hosted/urmqtt $(B)/bench/mqttscale $(B)/bench/mqttprobe ## 10 
 overload: bench-overload
 bench-overload: $(B)/hosted/urmqtt $(B)/bench/mqttstorm $(B)/bench/mqttprobe ## more clients than can be served: rate, effect on others
 	/usr/bin/python3 tests/bench/overload.py $(BENCH_ARGS)
-.PHONY: bench bench-tools bench-scale bench-overload overload
+bench-durable: $(B)/hosted/urmqtt $(B)/bench/mqttdurable ## QoS 1 acknowledged after the flush: rate, times, bytes a message
+	/usr/bin/python3 tests/bench/durable.py $(BENCH_ARGS)
+.PHONY: bench-durable bench bench-tools bench-scale bench-overload overload
 # What a delivery costs in the broker alone: the hosted release's objects, packets in memory, no network.
 bench_broker_o := $(patsubst src/%.c,$(B)/hosted/%.o,$(filter-out %_test.c %_fuzz.c %_host.c,\
                   $(wildcard src/base/*.c src/mqtt/*.c src/broker/*.c src/loop/*.c)) \

@@ -252,6 +252,11 @@ def write_png(path, width, height, rgb):
                 chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
 
 
+def disk_args(path):
+    """What is flushed is in the file; what is not may be lost with QEMU."""
+    return ["-drive", f"if=none,id=own,format=raw,cache=writeback,file={path}", "-device", "virtio-blk-pci,drive=own"] if path else []
+
+
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--kernel")
@@ -267,6 +272,7 @@ def main():
     p.add_argument("--forward", action="append", default=[], metavar="HOST:GUEST", help="TCP port of 127.0.0.1 to the guest")
     p.add_argument("--nic", default="none", help="QEMU device and its options instead of virtio-net-pci")
     p.add_argument("--pcap", help="write every frame of the machine's network to this file")
+    p.add_argument("--disk", help="a file that is the machine's disk, written to")
     p.add_argument("--seconds", type=float, default=0, help="end after this time (0 = run on)")
     a = p.parse_args()
     if bool(a.kernel) == bool(a.iso):
@@ -276,7 +282,7 @@ def main():
     end = time.monotonic() + a.seconds if a.seconds else None
     with Machine(kernel=a.kernel, iso=a.iso, arch=a.arch, firmware=a.firmware, machine=a.machine, medium=a.medium, cpu=a.cpu, memory=a.memory,
                  append=a.append, modules=a.module, forwards=forwards, nic=a.nic,
-                 extra=["-object", f"filter-dump,id=dump,netdev=n,file={a.pcap}"] if a.pcap else ()) as m:
+                 extra=(["-object", f"filter-dump,id=dump,netdev=n,file={a.pcap}"] if a.pcap else []) + disk_args(a.disk)) as m:
         at = 0
         try:
             while True:

@@ -328,15 +328,6 @@ def test_wrong_usage(args, reason):
     assert p.returncode == 2 and reason in p.stderr and "usage: ./urmqtt COMMAND" in p.stderr
 
 
-@pytest.mark.parametrize("args, reason", [
-    (["run", "--disk", "d.img"], "*Disk*"),
-    (["sim"], "*Network and cores*"),
-])
-def test_what_is_not_there_yet_is_refused_with_the_reason(args, reason):
-    p = run("./urmqtt", *args)
-    assert p.returncode == 2 and reason in p.stderr and len(p.stderr.splitlines()) == 1
-
-
 def test_help():
     p = run("./urmqtt", "help")
     assert p.returncode == 0 and p.stderr == ""

@@ -201,7 +201,7 @@ const char *plat_command_line(void) {
   if (hosted.check || hosted.diagnose) {
     return hosted.check ? "check" : "diagnostics hosted off";
   }
-  return disk_fresh ? "disk new-disk" : disk != NULL ? "disk" : "";
+  return disk_fresh ? "named-disk new-disk" : disk != NULL ? "named-disk" : "";
 }
 
 bool plat_stop_requested(void) {
