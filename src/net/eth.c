@@ -8,7 +8,10 @@
 #define ARP_FRESH_NS 60000000000ull  // then it is asked for again, still usable
 #define ARP_ASK_NS 1000000000ull
 #define ARP_TRIES 3u
-#define ARP_DEFEND_NS 10000000000ull  // RFC 5227 1.1: DEFEND_INTERVAL
+#define ARP_KEEP_NS (60 * SECOND_NS)
+#define ARP_ASKED_MAX 2u
+#define ARP_ANNOUNCE_NS (2 * SECOND_NS)  // RFC 5227 1.1: ANNOUNCE_INTERVAL
+#define ARP_DEFEND_NS 10000000000ull     // RFC 5227 1.1: DEFEND_INTERVAL
 
 static const u8 broadcast_mac[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
@@ -18,36 +21,55 @@ void eth_write(const struct nic *nic, u8 *h, const u8 to[6], u16 type) {
   store_be16(h + 12, type);
 }
 
+static struct arp_entry *arp_set(struct nic *nic, u32 address) {
+  u32 set = (address * 2654435761u) >> 16 & (ARP_ENTRIES / ARP_WAYS - 1);
+  return &nic->arp[set * ARP_WAYS];
+}
+
 static struct arp_entry *arp_find(struct nic *nic, u32 address) {
-  u32 set = (address * 2654435761u) >> 28 & (ARP_ENTRIES / ARP_WAYS - 1);
+  struct arp_entry *set = arp_set(nic, address);
   for (u32 i = 0; i < ARP_WAYS; i++) {
-    struct arp_entry *e = &nic->arp[set * ARP_WAYS + i];
-    if (e->state != ARP_FREE && e->address == address) {
-      return e;
+    if (set[i].state != ARP_FREE && set[i].address == address) {
+      return &set[i];
     }
   }
   return NULL;
 }
 
-// A place for `address`: free, or the one that was not used for longest.
-static struct arp_entry *arp_place(struct nic *nic, u32 address) {
-  u32 set = (address * 2654435761u) >> 28 & (ARP_ENTRIES / ARP_WAYS - 1);
-  struct arp_entry *best = &nic->arp[set * ARP_WAYS];
-  for (u32 i = 0; i < ARP_WAYS; i++) {
-    struct arp_entry *e = &nic->arp[set * ARP_WAYS + i];
-    if (e->state == ARP_FREE) {
-      best = e;
-      break;
-    }
-    if (e->used_ns < best->used_ns) {
-      best = e;
-    }
-  }
-  *best = (struct arp_entry){.address = address, .used_ns = nic->net->core->now_ns};
-  return best;
+static struct arp_entry *older(struct arp_entry *a, struct arp_entry *b) {
+  return b == NULL || a->used_ns < b->used_ns ? a : b;
 }
 
-static void arp_send(struct nic *nic, u16 operation, const u8 to[6], u32 target,
+// A place for `address`; NULL: none gives way. Who was sent to lately gives way only to a question
+// of ours, and questions take at most ARP_ASKED_MAX places: a storm takes nobody's place.
+static struct arp_entry *arp_place(struct nic *nic, u32 address, bool asked) {
+  struct arp_entry *set = arp_set(nic, address);
+  struct arp_entry *unused = NULL;
+  struct arp_entry *known = NULL;
+  struct arp_entry *question = NULL;
+  u32 questions = 0;
+  for (u32 i = 0; i < ARP_WAYS; i++) {
+    struct arp_entry *e = &set[i];
+    if (e->state == ARP_FREE) {
+      unused = e;
+    } else if (e->state == ARP_ASKED) {
+      questions++;
+      question = older(e, question);
+    } else {
+      known = older(e, known);
+    }
+  }
+  u64 now = nic->net->core->now_ns;
+  bool idle = known != NULL && (known->used_ns == 0 || now - known->used_ns > ARP_KEEP_NS);
+  struct arp_entry *e = unused != NULL ? unused : asked || idle ? known : NULL;
+  e = asked && questions >= ARP_ASKED_MAX ? question : e;
+  if (e != NULL) {
+    *e = (struct arp_entry){.address = address, .used_ns = asked ? now : 0};
+  }
+  return e;
+}
+
+static void arp_send(struct nic *nic, u16 operation, const u8 to[6], u32 sender, u32 target,
                      const u8 target_mac[6]) {
   struct frame f;
   if (!tx_begin(nic, &f)) {
@@ -61,7 +83,7 @@ static void arp_send(struct nic *nic, u16 operation, const u8 to[6], u32 target,
   write_be16(&w, 0x0604);
   write_be16(&w, operation);
   write_bytes(&w, bytes_of(nic->info.mac, 6));
-  write_be32(&w, nic->address);
+  write_be32(&w, sender);
   write_bytes(&w, bytes_of(target_mac, 6));
   write_be32(&w, target);
   ASSERT(w.err == ERR_OK);
@@ -77,12 +99,22 @@ static void arp_ask(struct nic *nic, struct arp_entry *e) {
     follow_ask(nic, ip_of4(e->address));
     return;
   }
-  arp_send(nic, 1, broadcast_mac, e->address, nobody);
+  arp_send(nic, 1, broadcast_mac, nic->address, e->address, nobody);
 }
 
-void arp_announce(struct nic *nic) {  // RFC 5227 2.3
+static void announce(struct nic *nic) {
   static const u8 nobody[6];
-  arp_send(nic, 1, broadcast_mac, nic->address, nobody);
+  arp_send(nic, 1, broadcast_mac, nic->address, nic->address, nobody);
+}
+
+void arp_announce(struct nic *nic) {
+  nic->announce_ns = nic->net->core->now_ns + ARP_ANNOUNCE_NS;
+  announce(nic);
+}
+
+void arp_probe(struct nic *nic, u32 target) {
+  static const u8 nobody[6];
+  arp_send(nic, 1, broadcast_mac, 0, target, nobody);
 }
 
 void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed) {
@@ -91,7 +123,10 @@ void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed) {
     return;
   }
   if (e == NULL) {
-    e = arp_place(nic, address);
+    e = arp_place(nic, address, false);
+  }
+  if (e == NULL) {
+    return;
   }
   memcpy(e->mac, mac, 6);
   e->state = ARP_KNOWN;
@@ -107,8 +142,7 @@ bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]) {
     memcpy(mac, broadcast_mac, 6);
     return true;
   }
-  u32 hop = (target & nic->mask) == (nic->address & nic->mask) || nic->gateway == 0 ? target
-                                                                                    : nic->gateway;
+  u32 hop = ip4_hop(nic, target);
   u64 now = nic->net->core->now_ns;
   struct arp_entry *e = arp_find(nic, hop);
   if (e != NULL && e->state == ARP_KNOWN) {
@@ -120,9 +154,11 @@ bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]) {
     return true;
   }
   if (e == NULL) {
-    e = arp_place(nic, hop);
-    e->state = ARP_ASKED;
-    e->due = nic->arp_due = true;
+    e = arp_place(nic, hop, true);
+    if (e != NULL) {
+      e->state = ARP_ASKED;
+      e->due = nic->arp_due = true;
+    }
   }
   return false;
 }
@@ -142,6 +178,12 @@ void arp_flush(struct nic *nic) {
 
 void arp_tick(struct nic *nic) {
   u64 now = nic->net->core->now_ns;
+  if (nic->announce_ns != 0 && now >= nic->announce_ns) {
+    nic->announce_ns = 0;
+    if (nic->address != 0) {
+      announce(nic);
+    }
+  }
   for (u32 i = 0; i < ARP_ENTRIES; i++) {
     struct arp_entry *e = &nic->arp[i];
     bool waiting = e->state == ARP_ASKED || (e->state == ARP_KNOWN && e->tries > 0);
@@ -163,7 +205,7 @@ static void arp_conflict(struct nic *nic) {
   net_drop(nic->net, DROP_SOURCE);
   if (nic->defended_ns == 0 || now - nic->defended_ns >= ARP_DEFEND_NS) {
     nic->defended_ns = now;
-    arp_announce(nic);
+    announce(nic);
   }
 }
 
@@ -182,11 +224,21 @@ static void arp_input(struct nic *nic, struct bytes in) {
     return;
   }
   const u8 *from = in.ptr + mac.off;
-  if (nic->address == 0 || sender == 0 || (from[0] & 1) != 0) {
+  bool other = memcmp(from, nic->info.mac, 6) != 0;
+  if (nic->address == 0 && other) {  // RFC 5227 2.1.1: in use, or probed by another at this time
+    dhcp_conflict(nic, sender != 0 ? sender : target);
+  }
+  if (nic->address == 0 || (from[0] & 1) != 0) {
+    return;
+  }
+  if (sender == 0) {  // a probe: answered like any question, nothing is learned
+    if (target == nic->address && operation == 1 && other) {
+      arp_send(nic, 2, from, nic->address, 0, from);
+    }
     return;
   }
   if (sender == nic->address) {
-    if (memcmp(from, nic->info.mac, 6) != 0) {
+    if (other) {
       arp_conflict(nic);
     }
     return;
@@ -196,7 +248,7 @@ static void arp_input(struct nic *nic, struct bytes in) {
     arp_learn(nic, sender, from, true);
   }
   if (to_us && operation == 1) {
-    arp_send(nic, 2, from, sender, from);
+    arp_send(nic, 2, from, nic->address, sender, from);
   }
 }
 

@@ -34,12 +34,15 @@ static bool send(struct core *core, u32 to, const struct word *w) {
 }
 
 static struct net_face face_of(const struct nic *nic) {
-  return (struct net_face){.address = nic->address,
-                           .mask = nic->mask,
-                           .gateway = nic->gateway,
-                           .mtu = nic->mtu,
-                           .prefix_len = nic->prefix_len,
-                           .link_up = nic->info.link_up};
+  struct net_face f = {.address = nic->address,
+                       .mask = nic->mask,
+                       .gateway = nic->gateway,
+                       .mtu = nic->mtu,
+                       .prefix_len = nic->prefix_len,
+                       .link_up = nic->info.link_up,
+                       .route_count = nic->route_count};
+  memcpy(f.route, nic->route, nic->route_count * sizeof f.route[0]);
+  return f;
 }
 
 // To every other core; false: for one there was no room.
@@ -125,6 +128,8 @@ static void take_face(struct nic *nic, const struct net_face *f) {
   nic->address = f->address;
   nic->mask = f->mask;
   nic->gateway = f->gateway;
+  nic->route_count = f->route_count;
+  memcpy(nic->route, f->route, sizeof nic->route);
   nic->mtu = f->mtu;
   nic->prefix_len = f->prefix_len;
   nic->info.link_up = f->link_up;

@@ -39,6 +39,15 @@ static struct nic *route6(struct net *net, struct ip_addr target) {
   return by_router;
 }
 
+static bool by_route(const struct nic *nic, u32 target) {
+  for (u32 i = 0; i < nic->route_count; i++) {
+    if (((target ^ nic->route[i].prefix) & nic->route[i].mask) == 0) {
+      return true;
+    }
+  }
+  return false;
+}
+
 struct nic *ip_route(struct net *net, struct ip_addr target) {
   struct nic *by_gateway = NULL;
   if (!ip_is4(target)) {
@@ -49,7 +58,7 @@ struct nic *ip_route(struct net *net, struct ip_addr target) {
     if (n->address == 0 || !n->info.link_up) {
       continue;
     }
-    if (((ip_to4(target) ^ n->address) & n->mask) == 0) {
+    if (((ip_to4(target) ^ n->address) & n->mask) == 0 || by_route(n, ip_to4(target))) {
       return n;
     }
     by_gateway = by_gateway == NULL && n->gateway != 0 ? n : by_gateway;

@@ -7,6 +7,21 @@
 #define DONT_FRAGMENT 0x4000u
 #define ICMP_RATE 100u  // answers a second
 
+u32 ip4_hop(const struct nic *nic, u32 target) {
+  if ((target & nic->mask) == (nic->address & nic->mask)) {
+    return target;
+  }
+  const struct route4 *best = NULL;
+  for (u32 i = 0; i < nic->route_count; i++) {
+    const struct route4 *r = &nic->route[i];
+    if (((target ^ r->prefix) & r->mask) == 0 && (best == NULL || r->mask > best->mask)) {
+      best = r;
+    }
+  }
+  u32 gateway = best != NULL ? best->gateway : nic->gateway;
+  return gateway != 0 ? gateway : target;
+}
+
 enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len) {
   u8 mac[6];
   if (source != nic->address) {
@@ -165,8 +180,7 @@ static void learn_sender(struct nic *nic, u32 source, const u8 mac[6]) {
   if (nic->address == 0 || (mac[0] & 1) != 0 || source == 0) {
     return;
   }
-  bool near = (source & nic->mask) == (nic->address & nic->mask);
-  arp_learn(nic, near || nic->gateway == 0 ? source : nic->gateway, mac, false);
+  arp_learn(nic, ip4_hop(nic, source), mac, false);
 }
 
 void ip4_input(struct nic *nic, struct rxbuf *frame) {

@@ -3,8 +3,7 @@
 // heard of for a while. A packet to a neighbour that is only asked for is dropped, as with ARP: TCP
 // sends it again, and whoever speaks to us first has told us where he is.
 //
-// N1  A place in the table is taken from nobody who was sent to within ND_KEEP_NS; questions take
-// at
+// N1  Who was sent to within ND_KEEP_NS gives way only to a question of ours, and questions take at
 //     most ND_ASKED_MAX of the places an address may take: a storm evicts other storms' entries.
 // N2  A question of ours goes out when the turn ends: nd_resolve runs while a frame is being made.
 #include "net/stack.h"
@@ -49,7 +48,7 @@ static bool goes_first(const struct nd_entry *a, const struct nd_entry *b) {
 static struct nd_entry *place(struct nic *nic, struct ip_addr address, bool asked) {
   struct nd_entry *set = set_of(nic, address);
   struct nd_entry *unused = NULL;
-  struct nd_entry *old = NULL;
+  struct nd_entry *known = NULL;
   struct nd_entry *oldest_asked = NULL;
   u32 asked_count = 0;
   for (u32 i = 0; i < ND_WAYS; i++) {
@@ -59,11 +58,12 @@ static struct nd_entry *place(struct nic *nic, struct ip_addr address, bool aske
     } else if (e->state == ND_INCOMPLETE) {
       asked_count++;
       oldest_asked = goes_first(e, oldest_asked) ? e : oldest_asked;
-    } else if (now_of(nic) - e->used_ns > ND_KEEP_NS || e->used_ns == 0) {
-      old = goes_first(e, old) ? e : old;
+    } else {
+      known = goes_first(e, known) ? e : known;
     }
   }
-  struct nd_entry *e = unused != NULL ? unused : old;
+  bool idle = known != NULL && (known->used_ns == 0 || now_of(nic) - known->used_ns > ND_KEEP_NS);
+  struct nd_entry *e = unused != NULL ? unused : asked || idle ? known : NULL;
   e = asked && asked_count >= ND_ASKED_MAX ? oldest_asked : e;
   if (e != NULL) {
     *e = (struct nd_entry){.address = address};

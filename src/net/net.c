@@ -33,6 +33,7 @@ static void on_tick(struct core *core, u32 timer, void *owner) {
     follow_tick(nic);
     if (!was_up && nic->info.link_up) {
       ip6_link_up(nic);
+      dhcp_link_up(nic);
       if (nic->address != 0) {
         arp_announce(nic);
       }
@@ -96,6 +97,7 @@ enum err net_configure(struct net *net, u32 index, const struct net_if_config *c
   nic->prefix_len = config->prefix_len;
   nic->mask = config->prefix_len == 0 ? 0 : U32_MAX << (32 - config->prefix_len);
   nic->gateway = config->gateway;
+  nic->route_count = 0;
   if (nic->address != 0) {
     arp_announce(nic);
   }

@@ -9,6 +9,7 @@
 #pragma once
 #include "net/admit.h"
 #include "net/checksum.h"
+#include "net/dhcp_message.h"
 #include "net/dns.h"
 #include "net/ip6.h"
 #include "net/tcp.h"
@@ -28,10 +29,10 @@
 #define MS_NS 1000000ull
 #define SECOND_NS 1000000000ull
 
-#define BATCH 64u        // frames a NIC's batch holds
-#define RX_BATCH 128u    // frames taken a turn
-#define ARP_ENTRIES 64u  // a NIC
-#define ARP_WAYS 4u      // places one address may take
+#define BATCH 64u         // frames a NIC's batch holds
+#define RX_BATCH 128u     // frames taken a turn
+#define ARP_ENTRIES 256u  // a NIC
+#define ARP_WAYS 8u       // places one address may take
 #define LISTENERS_MAX 32u
 #define UDP_BINDS_MAX 16u
 #define SLOT_REFS (PLAT_TX_PARTS - 1)
@@ -71,20 +72,36 @@ struct arp_entry {
   u64 used_ns;
 };
 
-enum dhcp_state { DHCP_OFF, DHCP_INIT, DHCP_SELECTING, DHCP_REQUESTING, DHCP_BOUND };
+enum dhcp_state {
+  DHCP_OFF,
+  DHCP_INIT,
+  DHCP_SELECTING,
+  DHCP_REQUESTING,
+  DHCP_PROBING,
+  DHCP_DECLINED,
+  DHCP_BOUND,  // from here on there is a lease
+  DHCP_RENEWING,
+  DHCP_REBINDING,
+  DHCP_REBOOTING,
+};
 struct dhcp {
   enum dhcp_state state;
   u32 xid;
-  u32 offered, server;
+  u32 offered, server;  // the address that is asked for, and of whom
   u32 tries;
-  u64 next_ns;   // retransmission
-  u64 renew_ns;  // T1
-  u64 rebind_ns;
+  u32 conflicts;  // in a row
+  u64 begun_ns;   // when this exchange began
+  u64 asked_ns;   // when the last message went out
+  u64 next_ns;    // the state's own timer
+  u64 renew_ns;   // T1
+  u64 rebind_ns;  // T2
   u64 expire_ns;
+  struct dhcp_reply lease;  // while its address is probed
 };
 
 struct net_face {  // a NIC as cores other than 0 are told of it (follow.c); no padding
-  u32 address, mask, gateway;
+  u32 address, mask, gateway, route_count;
+  struct route4 route[ROUTES_MAX];
   u16 mtu;
   u8 prefix_len;
   u8 link_up;
@@ -107,10 +124,13 @@ struct nic {
   u32 address, mask, gateway, dns[2];
   u16 mtu;
   u8 prefix_len;
+  struct route4 route[ROUTES_MAX];  // beside the subnet and the gateway (RFC 3442)
+  u32 route_count;
   struct arp_entry arp[ARP_ENTRIES];
   bool arp_due;
   struct net_face face_sent;  // core 0: last told to the others
   struct net_face6 face6_sent;
+  u64 announce_ns;  // the second announcement; 0 = none is due
   u64 defended_ns;  // our address against another user of it, last
   struct dhcp dhcp;
   struct ip6_nic ip6;
@@ -218,7 +238,8 @@ void eth_write(const struct nic *nic, u8 *h, const u8 to[6], u16 type);
 // MAC of the next hop towards `target`; asks when unknown. False: not known yet, drop.
 bool arp_resolve(struct nic *nic, u32 target, u8 mac[6]);
 void arp_learn(struct nic *nic, u32 address, const u8 mac[6], bool confirmed);
-void arp_announce(struct nic *nic);
+void arp_announce(struct nic *nic);           // twice (RFC 5227 2.3)
+void arp_probe(struct nic *nic, u32 target);  // RFC 5227 2.1.1
 void arp_tick(struct nic *nic);
 void arp_flush(struct nic *nic);
 
@@ -260,6 +281,8 @@ void udp_input(struct nic *nic, const struct ip_in *ip, const struct rxbuf *fram
 
 // --- IPv4, ICMP (ip4.c)
 void ip4_input(struct nic *nic, struct rxbuf *frame CONSUMES);
+// The neighbour that packets to `target` go to.
+u32 ip4_hop(const struct nic *nic, u32 target);
 enum err ip4_write(struct nic *nic, u8 *h, u32 source, u32 target, u8 protocol, u32 len);
 void icmp_unreachable(struct nic *nic, const struct rxbuf *frame, u8 code);
 
@@ -292,6 +315,9 @@ void dns_tick(struct net *net);
 // --- DHCP (dhcp.c)
 void dhcp_start(struct nic *nic);
 void dhcp_tick(struct nic *nic);
+void dhcp_link_up(struct nic *nic);
+// Another machine has or wants this address, by ARP.
+void dhcp_conflict(struct nic *nic, u32 address);
 
 // --- TCP (tcp*.c)
 enum err tcp_init(struct net *net, struct carve *carve, const struct net_limits *limits);

@@ -253,6 +253,7 @@ static u32 transfer(const struct path *path, u32 want) {
   peer_ack(TCPF_SYN);
   while (peer.rcv - peer.irs - 1 != want || !peer.open) {
     u64 delay = sim.delay_ns;
+    arp_learn(&sim.net->nic[0], SIM_PEER, sim_peer_mac, true);  // it answers questions for itself
     loop_turn(&sim.core);
     sim.delay_ns = 0;
     for (struct sim_packet p = sim_get(&sim.to_peer); p.data != NULL; p = sim_get(&sim.to_peer)) {

@@ -337,8 +337,8 @@ static bool all_done(void) {
 
 static void check_clean(void) {
   u64 until = unit_now_ns + 2000 * SIM_MS;
-  bool asks = sim.v6;  // about its neighbour, at any time
-  while (unit_now_ns < until || (asks && sim.held_count > 0 && unit_now_ns < 2 * until)) {
+  // A question about a neighbour or an announcement may go out at any time.
+  while (unit_now_ns < until || (sim.held_count > 0 && unit_now_ns < until + 1000 * SIM_MS)) {
     unit_now_ns += 50 * SIM_MS;
     loop_turn(&sim.core);
   }

@@ -199,3 +199,50 @@ def test_dhcp(namespace, tmp_path):
         d.terminate()
         d.wait(5)
         lab.sh("ip link del tap2")
+
+
+def dnsmasq(tap, tmp_path, *more):
+    return subprocess.Popen(["dnsmasq", "--keep-in-foreground", "--conf-file=/dev/null", "--port=0", f"--interface={tap}",
+                             "--bind-interfaces", "--user=root", "--pid-file=", "--log-dhcp", "--log-facility=-", "--no-ping",
+                             f"--dhcp-leasefile={tmp_path}/leases-{tap}", *more], stderr=subprocess.PIPE, text=True)
+
+
+def test_dhcp_renews(namespace, tmp_path):
+    """T1 after four seconds, to the server alone; routes beside the default one (RFC 3442)."""
+    if shutil.which("dnsmasq") is None:
+        pytest.skip("no dnsmasq here")
+    lab.sh("ip tuntap add dev tap3 mode tap vnet_hdr && ip addr add 10.9.3.1/24 dev tap3 && ip link set tap3 up")
+    d = dnsmasq("tap3", tmp_path, "--dhcp-range=10.9.3.50,10.9.3.59,2m", "--dhcp-option-force=58,4",
+                "--dhcp-option=121,10.77.0.0/16,10.9.3.1,0.0.0.0/0,10.9.3.1")
+    try:
+        e = Echo(tap="tap3", dhcp=True)
+        address = e.wait(r"address 10\.9\.3\.5\d/24 gateway 0xa090301", 20).split()[1].split("/")[0]
+        assert echo_digest(1000, 1, host=address)
+        time.sleep(7)
+        assert e.stop() == 0
+    finally:
+        d.terminate()
+        said = d.communicate(timeout=5)[1]
+        lab.sh("ip link del tap3")
+    assert said.count("DHCPACK(tap3)") >= 2 and said.count("DHCPDISCOVER(tap3)") == 1, said
+
+
+def test_dhcp_declines(namespace, tmp_path):
+    """The first address that the server offers is another machine's: it is declined, another one is taken."""
+    if shutil.which("dnsmasq") is None:
+        pytest.skip("no dnsmasq here")
+    lab.sh("ip tuntap add dev tap4 mode tap vnet_hdr && ip link add br4 type bridge && ip link set tap4 master br4 up && "
+           "ip addr add 10.9.4.1/24 dev br4 && ip link set br4 up && ip netns add other4 && "
+           "ip link add up4 type veth peer name in4 && ip link set up4 master br4 up && ip link set in4 netns other4 && "
+           "ip netns exec other4 ip link set in4 up && ip netns exec other4 ip addr add 10.9.4.50/24 dev in4 && "
+           "ip netns exec other4 ip addr add 10.9.4.51/24 dev in4 && ip netns exec other4 ip addr add 10.9.4.52/24 dev in4")
+    d = dnsmasq("br4", tmp_path, "--dhcp-range=10.9.4.50,10.9.4.53,2m")
+    try:
+        e = Echo(tap="tap4", dhcp=True)
+        e.wait(r"address 10\.9\.4\.53/24", 60)
+        assert e.stop() == 0
+    finally:
+        d.terminate()
+        said = d.communicate(timeout=5)[1]
+        lab.sh("ip netns del other4; ip link del br4; ip link del tap4")
+    assert 1 <= said.count("DHCPDECLINE(br4)") <= 3, said
