@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stub resolver of one core: names to IPv4 addresses, asked of the name servers that DHCP or
-// the configuration names. Few and rare: bridges, time, logs.
+// The stub resolver of one core: names to addresses, asked of the name servers that the
+// configuration, DHCP or routers name. IPv6 addresses come first, and are asked for only where
+// there is a way to them. Few and rare: bridges, time, logs.
 #pragma once
 #include "net/dns_message.h"
 #include "net/net.h"

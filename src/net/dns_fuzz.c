@@ -24,7 +24,8 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   memcpy(copy, head, w.pos);
   memcpy(copy + w.pos, data + 3, len - 3);
   struct dns_answer a;
-  enum dns_result r = dns_answer_read(bytes_of(copy, whole), 7, bytes_str(name), &a);
+  enum dns_result r = dns_answer_read(bytes_of(copy, whole), 7, bytes_str(name),
+                                      (whole & 1) != 0 ? DNS_AAAA : DNS_A, &a);
   if (a.count > DNS_ADDRESSES_MAX || (r == DNS_FOUND && a.count == 0)) {
     abort();
   }

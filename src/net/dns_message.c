@@ -7,7 +7,6 @@
 #include "net/dns_message.h"
 
 #define HEADER_LEN 12u
-#define TYPE_A 1u
 #define TYPE_CNAME 5u
 #define CLASS_IN 1u
 #define RECORDS_MAX 64u
@@ -43,7 +42,7 @@ bool dns_name_valid(struct bytes name) {
   return label > 0 && name.len <= DNS_NAME_MAX;
 }
 
-void dns_query_write(struct writer *w, u16 id, struct bytes name) {
+void dns_query_write(struct writer *w, u16 id, struct bytes name, u16 type) {
   ASSERT(dns_name_valid(name));
   name = without_dot(name);
   write_be16(w, id);
@@ -58,7 +57,7 @@ void dns_query_write(struct writer *w, u16 id, struct bytes name) {
     name = bytes_skip(name, MIN(n + 1, name.len));
   }
   write_u8(w, 0);
-  write_be16(w, TYPE_A);
+  write_be16(w, type);
   write_be16(w, CLASS_IN);
 }
 
@@ -150,10 +149,10 @@ static bool take_record(struct reader *r, struct record *out) {
   return r->err == ERR_OK;
 }
 
-static bool question_matches(struct bytes packet, u16 id, struct bytes name) {
+static bool question_matches(struct bytes packet, u16 id, struct bytes name, u16 type) {
   u8 asked[DNS_QUERY_MAX];
   struct writer w = writer_init(span_of(asked, sizeof asked));
-  dns_query_write(&w, id, name);
+  dns_query_write(&w, id, name, type);
   ASSERT(w.err == ERR_OK);
   if (packet.len < w.pos || load_be16(packet.ptr) != id || (packet.ptr[2] & 0xf8) != 0x80 ||
       load_be16(packet.ptr + 4) != 1) {
@@ -167,7 +166,7 @@ static bool question_matches(struct bytes packet, u16 id, struct bytes name) {
   return true;
 }
 
-static void take_answer(struct bytes packet, const struct record *rec, u32 *owner,
+static void take_answer(struct bytes packet, const struct record *rec, u16 type, u32 *owner,
                         struct dns_answer *out) {
   if (rec->class != CLASS_IN || !same_name(packet, rec->owner, *owner)) {
     return;
@@ -175,15 +174,20 @@ static void take_answer(struct bytes packet, const struct record *rec, u32 *owne
   out->ttl_s = MIN(out->ttl_s, rec->ttl_s);
   if (rec->type == TYPE_CNAME) {
     *owner = rec->data;
-  } else if (rec->type == TYPE_A && rec->len == 4 && out->count < DNS_ADDRESSES_MAX) {
-    out->address[out->count++] = ip_of4(load_be32(packet.ptr + rec->data));
+    return;
+  }
+  const u8 *data = packet.ptr + rec->data;
+  bool four = rec->type == DNS_A && rec->len == 4;
+  bool six = rec->type == DNS_AAAA && rec->len == 16 && !ip_is4(ip_load6(data));
+  if (rec->type == type && (four || six) && out->count < DNS_ADDRESSES_MAX) {
+    out->address[out->count++] = four ? ip_of4(load_be32(data)) : ip_load6(data);
   }
 }
 
-enum dns_result dns_answer_read(struct bytes packet, u16 id, struct bytes name,
+enum dns_result dns_answer_read(struct bytes packet, u16 id, struct bytes name, u16 type,
                                 struct dns_answer *out) {
   *out = (struct dns_answer){.ttl_s = U32_MAX};
-  if (packet.len > U16_MAX || !question_matches(packet, id, name)) {
+  if (packet.len > U16_MAX || !question_matches(packet, id, name, type)) {
     return DNS_NOT_OURS;
   }
   u8 code = packet.ptr[3] & 0x0f;
@@ -199,7 +203,7 @@ enum dns_result dns_answer_read(struct bytes packet, u16 id, struct bytes name,
     if (!take_record(&r, &rec)) {
       return out->count > 0 ? DNS_FOUND : DNS_FAILED;  // cut off (TC): what is whole counts
     }
-    take_answer(packet, &rec, &owner, out);
+    take_answer(packet, &rec, type, &owner, out);
   }
   return out->count > 0 ? DNS_FOUND : DNS_NO_ADDRESS;
 }
@@ -208,7 +212,7 @@ const char *dns_result_text(enum dns_result result) {
   static const char *const texts[] = {
       [DNS_FOUND] = "found",
       [DNS_NO_NAME] = "there is no such name",
-      [DNS_NO_ADDRESS] = "the name has no IPv4 address",
+      [DNS_NO_ADDRESS] = "the name has no address",
       [DNS_FAILED] = "the name server could not tell",
       [DNS_NO_ANSWER] = "no name server answered",
       [DNS_NOT_OURS] = "not an answer",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// DNS messages (RFC 1035 4) as a stub resolver needs them: one question for IPv4 addresses, one
-// answer with its chain of aliases. Pure: bytes in, values out.
+// DNS messages (RFC 1035 4) as a stub resolver needs them: one question for addresses of a
+// family, one answer with its chain of aliases. Pure: bytes in, values out.
 #pragma once
 #include "base/ip.h"
 
@@ -13,10 +13,13 @@ struct dns_answer {
   u32 count;
   u32 ttl_s;  // the least along the chain
 };
+#define DNS_A 1u
+#define DNS_AAAA 28u  // RFC 3596
+
 enum dns_result {
   DNS_FOUND,
   DNS_NO_NAME,     // the server says that there is no such name
-  DNS_NO_ADDRESS,  // the name has no IPv4 address
+  DNS_NO_ADDRESS,  // the name has no address of that family
   DNS_FAILED,      // the server could not or would not; another may
   DNS_NO_ANSWER,   // nobody answered
   DNS_NOT_OURS,    // not an answer to the question: keep waiting
@@ -27,7 +30,7 @@ const char *dns_result_text(enum dns_result result);
 // allowed.
 bool dns_name_valid(struct bytes name);
 // Writes the query. `name` is valid.
-void dns_query_write(struct writer *w, u16 id, struct bytes name);
+void dns_query_write(struct writer *w, u16 id, struct bytes name, u16 type);
 // Reads what came back. Anything malformed, of another id or question: DNS_NOT_OURS.
-enum dns_result dns_answer_read(struct bytes packet, u16 id, struct bytes name,
+enum dns_result dns_answer_read(struct bytes packet, u16 id, struct bytes name, u16 type,
                                 struct dns_answer *out);

@@ -33,7 +33,7 @@ static void put_record(const void *owner, u32 owner_len, u16 type, u32 ttl, cons
 }
 static void begin(u16 id, u16 flags, u16 answers) {
   struct writer w = writer_init(span_of(message, sizeof message));
-  dns_query_write(&w, id, BYTES_LIT(NAME));
+  dns_query_write(&w, id, BYTES_LIT(NAME), DNS_A);
   message_len = w.pos;
   store_be16(message + 2, flags);
   store_be16(message + 6, answers);
@@ -42,7 +42,7 @@ static void begin(u16 id, u16 flags, u16 answers) {
 static enum dns_result read_answer(struct dns_answer *out) {
   u8 *copy = malloc(message_len > 0 ? message_len : 1);
   memcpy(copy, message, message_len);
-  enum dns_result r = dns_answer_read(bytes_of(copy, message_len), 7, BYTES_LIT(NAME), out);
+  enum dns_result r = dns_answer_read(bytes_of(copy, message_len), 7, BYTES_LIT(NAME), DNS_A, out);
   free(copy);
   return r;
 }
@@ -235,6 +235,55 @@ static void a_name_is_found(void **state) {
   assert_int_equal(calls, 1);
 }
 
+static u16 asked_type(void) {
+  return load_be16(asked + asked_len - 4);
+}
+// The answer to what was asked: one record of these bytes.
+static void answer_with(const u8 *data, u16 len) {
+  memcpy(message, asked, asked_len);
+  message[2] = 0x81;
+  message[3] = 0x80;
+  store_be16(message + 6, len == 0 ? 0 : 1);
+  u8 *rec = message + asked_len;
+  memcpy(rec, "\xc0\x0c", 2);
+  store_be16(rec + 2, asked_type());
+  memcpy(rec + 4, "\0\1\0\0\0\x3c", 6);
+  store_be16(rec + 10, len);
+  memcpy(rec + 12, data, len);
+  message_len = asked_len + (len == 0 ? 0 : 12 + len);
+  reply(53, asked_port);
+}
+
+// With a way out over IPv6 its addresses are asked for first (RFC 3596), then IPv4's.
+static void both_families(void **state) {
+  (void)state;
+  static const u8 v6[16] = {0x20, 1, 0xd, 0xb8, [15] = 7};
+  for (u32 way = 0; way < 3; way++) {  // both; no IPv6 address; no answer to the first question
+    start();
+    sim_static_address6();
+    sim.net->nic[0].address = SIM_LOCAL;
+    arp_learn(&sim.net->nic[0], SIM_PEER, sim_peer_mac, true);
+    ask();
+    assert_int_equal(asked_type(), DNS_AAAA);
+    if (way == 2) {
+      turn(1000);
+      assert_int_equal(asked_type(), DNS_AAAA);
+      turn(2300);
+    } else {
+      answer_with(v6, way == 0 ? 16 : 0);
+    }
+    turn(1);
+    assert_int_equal(calls, 0);
+    assert_int_equal(asked_type(), DNS_A);
+    answer_with((const u8 *)"\xc0\0\2\1", 4);
+    assert_true(calls == 1 && last == DNS_FOUND);
+    assert_int_equal(got.count, way == 0 ? 2 : 1);
+    assert_true(way != 0 || ip_equal(got.address[0], ip_load6(v6)));
+    assert_int_equal(ip_to4(got.address[got.count - 1]), 0xc0000201);
+    assert_int_equal(sim.net->udp_count, 0);
+  }
+}
+
 static void nobody_answers(void **state) {
   (void)state;
   start();
@@ -273,6 +322,7 @@ int main(void) {
       cmocka_unit_test(refusals),
       cmocka_unit_test(pointers_that_lead_nowhere),
       cmocka_unit_test(a_name_is_found),
+      cmocka_unit_test(both_families),
       cmocka_unit_test(nobody_answers),
       cmocka_unit_test(questions_are_bounded_and_forgotten),
   };

@@ -152,6 +152,8 @@ struct dns_query {       // one question under way (dns.c)
   struct ip_addr asked;  // the server of the last try
   u32 tries;
   u16 id, port;
+  u16 type;                 // asked for now
+  struct dns_answer found;  // so far
   u8 name_len;
   u8 name[DNS_NAME_MAX + 1];
 };
