@@ -266,6 +266,9 @@ static void check_dynsec(struct parser *p) {
 
 static void check_whole(struct parser *p) {
   struct config *c = p->config;
+  if (c->log_syslog && c->syslog_port == 0) {
+    problem(p, CONFIG_WARNING, "log_dest syslog sends nothing without `syslog_server ADDRESS`");
+  }
   check_dynsec(p);
   add_implied(p);
   for (u32 i = 0; i < c->listener_count; i++) {
@@ -303,6 +306,7 @@ enum err config_parse(struct bytes tar, struct config *out, struct config_report
   out->sys_interval_s = 10;
   out->connection_messages = true;
   out->allow_zero_length_clientid = true;
+  out->syslog_facility = SYSLOG_DAEMON;
   out->log_types = 1u << LOG_ERROR | 1u << LOG_WARNING | 1u << LOG_NOTICE | 1u << LOG_INFORMATION;
   struct parser p = {.tar = tar,
                      .config = out,

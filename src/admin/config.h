@@ -127,7 +127,11 @@ struct config {
   struct bytes auto_id_prefix;
   bool allow_zero_length_clientid;
   bool queue_qos0_messages, upgrade_outgoing_qos, allow_duplicate_messages, connection_messages;
-  bool log_topic;                      // log_dest topic: lines go to $SYS/broker/log/... too
+  bool log_topic;      // log_dest topic: lines go to $SYS/broker/log/... too
+  bool log_syslog;     // log_dest syslog: and to syslog_server
+  u8 syslog_facility;  // log_facility
+  u16 syslog_port;     // 0 = there is no syslog_server
+  struct ip_addr syslog_server;
   u32 log_types;                       // 1 << enum config_log
   u32 persistent_client_expiration_s;  // 0 = never
   struct bytes clientid_prefixes;      // empty = any
@@ -139,6 +143,10 @@ struct config {
   bool storage_required;    // without a disk nothing is served
   bool durability_relaxed;  // acknowledgements do not wait for the disk
 };
+
+#define SYSLOG_DAEMON 3u  // facilities of RFC 5424 6.2.1; log_facility N is local N
+#define SYSLOG_LOCAL 16u
+#define SYSLOG_PORT 514u
 
 enum config_log {
   LOG_ERROR,

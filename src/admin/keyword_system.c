@@ -148,6 +148,8 @@ static void on_log_dest(struct parser *p, void *field) {
   bool console = bytes_equal_str(word, "stdout") || bytes_equal_str(word, "stderr");
   if (bytes_equal_str(word, "topic")) {
     *(bool *)field = true;
+  } else if (bytes_equal_str(word, "syslog")) {
+    p->config->log_syslog = true;
   } else if (bytes_equal_str(word, "none")) {
     problem(p, CONFIG_WARNING,
             "log_dest none has no effect here: the console always shows the log");
@@ -155,6 +157,36 @@ static void on_log_dest(struct parser *p, void *field) {
     problem(p, CONFIG_WARNING, "log_dest %s has no effect here: urMQTT logs to its console",
             shown(word, buf));
   }
+}
+
+// syslog_server ADDRESS [PORT]
+static void on_syslog_server(struct parser *p, void *field) {
+  struct config *c = p->config;
+  struct bytes rest = value_of(p);
+  struct bytes address = next_word(&rest);
+  struct bytes word = next_word(&rest);
+  u64 port = SYSLOG_PORT;
+  char buf[64];
+  (void)field;
+  if (!ip_parse(address, &c->syslog_server) || rest.len > 0 ||
+      (word.len > 0 && (bytes_to_u64(word, 65535, &port) != ERR_OK || port == 0))) {
+    problem(p, CONFIG_ERROR, "syslog_server wants ADDRESS or ADDRESS PORT, not \"%s\"",
+            shown(value_of(p), buf));
+    return;
+  }
+  c->syslog_port = (u16)port;
+}
+
+// mosquitto's: 0 to 7 of local0 to local7.
+static void on_log_facility(struct parser *p, void *field) {
+  u64 n = 0;
+  char buf[64];
+  if (bytes_to_u64(value_of(p), 7, &n) != ERR_OK) {
+    problem(p, CONFIG_ERROR, "log_facility wants a number from 0 to 7, not \"%s\"",
+            shown(value_of(p), buf));
+    return;
+  }
+  *(u8 *)field = (u8)(SYSLOG_LOCAL + n);
 }
 
 // u32: 1 << enum config_log
@@ -206,10 +238,12 @@ const struct keyword keywords_system[] = {
     {"include_dir", .take = on_include},
     {"console_user", .take = on_console_user},
     {"log_dest", BY(SCOPE_GLOBAL, struct config, log_topic, on_log_dest),
-     MAPPED("the console always shows the log; topic publishes it too, the others are left out")},
+     MAPPED("the console always shows the log; topic publishes it too, syslog sends it to "
+            "syslog_server, the others are left out")},
+    {"syslog_server", .take = on_syslog_server},
     {"log_type", BY(SCOPE_GLOBAL, struct config, log_types, on_log_type)},
     {"connection_messages", IN_CONFIG(connection_messages)},
-    {"log_facility", .fate = FATE_IGNORED, .why = ON_CONSOLE},
+    {"log_facility", BY(SCOPE_GLOBAL, struct config, syslog_facility, on_log_facility)},
     {"log_timestamp", .fate = FATE_IGNORED, .why = ON_CONSOLE},
     {"log_timestamp_format", .fate = FATE_IGNORED, .why = ON_CONSOLE},
     {"pid_file", .fate = FATE_IGNORED, .why = NO_PROCESS},

@@ -2,6 +2,7 @@
 // The ring of lines on their way to $SYS/broker/log/...; a full one loses the newest, counted.
 #include "admin/log.h"
 
+#include "admin/syslog.h"
 #include "base/fmt.h"
 #include "broker/broker.h"
 #include "loop/mailbox.h"
@@ -32,13 +33,15 @@ static struct {
   u64 count;  // lines so far
   struct {
     u64 unix_s;
+    u8 type;
     u16 len;
     u8 text[TEXT_MAX];
   } line[KEPT];
 } kept;
 
-void log_keep(struct bytes text) {
+static void keep(u32 type, struct bytes text) {
   u32 at = (u32)(kept.count++ % KEPT);
+  kept.line[at].type = (u8)type;
   kept.line[at].unix_s = plat_wall().unix_ns / SEC_NS;
   kept.line[at].len = (u16)MIN(text.len, (usize)TEXT_MAX);
   memcpy(kept.line[at].text, text.ptr, kept.line[at].len);
@@ -52,8 +55,13 @@ bool log_entry(u64 *number, struct log_entry *out) {
   }
   u32 at = (u32)(*number % KEPT);
   *out = (struct log_entry){.unix_s = kept.line[at].unix_s,
+                            .type = kept.line[at].type,
                             .text = bytes_of(kept.line[at].text, kept.line[at].len)};
   return true;
+}
+
+bool log_wants(u32 type) {
+  return (ring.types >> type & 1) != 0;
 }
 
 u64 log_next(void) {
@@ -95,7 +103,7 @@ void log_line(u32 type, struct bytes text) {
     send_line(type, text);
     return;
   }
-  log_keep(text);
+  keep(type, text);
   if (!ring.on || (ring.types >> type & 1) == 0) {
     return;
   }
@@ -124,8 +132,8 @@ static void publish(struct core *core, u32 type, struct bytes text) {
 
 bool log_stage(struct core *core, void *unused) {
   (void)unused;
-  bool did = ring.count > 0;
-  if (did && ring.lost > 0) {
+  bool did = syslog_stage(core) || ring.count > 0;
+  if (ring.count > 0 && ring.lost > 0) {
     char text[48];
     u32 len = fmt_z(text, sizeof text, "(%u lines left out)", ring.lost);
     publish(core, LOG_WARNING, bytes_of(text, len));
@@ -144,5 +152,8 @@ void log_configure(const struct config *c, struct core *core) {
       .types = c->log_types, .connections = c->connection_messages, .line = log_line};
   ring.on = c->log_topic;
   ring.types = c->log_types;
+  if (core->id == 0) {
+    syslog_configure(c);
+  }
   server_set_log(core->server, &config);
 }

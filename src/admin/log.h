@@ -17,12 +17,13 @@ void log_line(u32 type, struct bytes text);
 // The last lines of the console, whatever their type, by number from 0 on.
 struct log_entry {
   u64 unix_s;
+  u32 type;           // enum config_log
   struct bytes text;  // borrowed until the next line
 };
-void log_keep(struct bytes text);
 // The line *number, or the oldest that is still there: *number is then its. False: there is none
 // yet.
 bool log_entry(u64 *number, struct log_entry *out);
-u64 log_next(void);  // the number that the next line will get
+bool log_wants(u32 type);  // by log_type
+u64 log_next(void);        // the number that the next line will get
 // A stage of the loop.
 bool log_stage(struct core *core, void *unused);

@@ -10,6 +10,7 @@
 
 #include "admin/load.h"
 #include "admin/serve.h"
+#include "admin/syslog.h"
 #include "admin/task.h"
 #include "base/fmt.h"
 #include "net/admit.h"
@@ -23,7 +24,8 @@
 
 struct own {  // values computed here
   u64 sent[16];
-  u64 uptime_s, time_s, disconnected, heap, heap_maximum, dropped_frames, nothing;
+  u64 uptime_s, time_s, disconnected, heap, heap_maximum, dropped_frames, nothing, syslog_sent,
+      syslog_dropped;
 };
 
 enum source { FROM_BROKER, FROM_SERVER, FROM_NET, FROM_ADMISSION, FROM_OWN, SOURCE_COUNT };
@@ -131,6 +133,8 @@ static const struct item items[] = {
     NET("network/bytes/received", rx_bytes),
     NET("network/bytes/sent", tx_bytes),
     OWN("network/frames/dropped", dropped_frames),
+    OWN("log/syslog/sent", syslog_sent),
+    OWN("log/syslog/dropped", syslog_dropped),
 };
 
 static const struct item loads[] = {
@@ -277,6 +281,8 @@ static void collect(struct core *core) {
   for (u32 i = 0; i < ARRAY_COUNT(sys.own.sent); i++) {
     sys.own.sent[i] = b->packets_sent[i] + server_stats(core->server)->packets_sent[i];
   }
+  sys.own.syslog_sent = syslog_stats()->sent;
+  sys.own.syslog_dropped = syslog_stats()->dropped;
   sys.own.dropped_frames = 0;
   for (u32 i = 0; i < ARRAY_COUNT(n->rx_dropped); i++) {
     sys.own.dropped_frames += n->rx_dropped[i];

@@ -60,14 +60,11 @@ static void send(struct net *net, struct dns_query *q) {
     q->asked = list[q->tries % count];
     dns_query_write(&w, q->id, bytes_of(q->name, q->name_len), q->type);
     ASSERT(w.err == ERR_OK);
-    struct nic *nic = ip_route(net, q->asked);
     struct udp_packet p = {.target = q->asked,
                            .source_port = q->port,
                            .target_port = PORT,
                            .payload = writer_bytes(&w)};
-    if (nic != NULL) {
-      (void)udp_send(net, nic->index, &p);  // lost is lost: the next try is near
-    }
+    (void)udp_send_to(net, &p);  // lost is lost: the next try is near
   }
   q->tries++;
 }

@@ -92,3 +92,5 @@ typedef void udp_handler(struct net *net, void *user, const struct udp_packet *p
 enum err udp_bind(struct net *net, u16 port, udp_handler *handler, void *user);
 void udp_unbind(struct net *net, u16 port);
 enum err udp_send(struct net *net, u32 nic, const struct udp_packet *packet);
+// By the NIC on the way to the target. ERR_NOT_FOUND: there is none.
+enum err udp_send_to(struct net *net, const struct udp_packet *packet);

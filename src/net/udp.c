@@ -69,6 +69,11 @@ enum err udp_send(struct net *net, u32 nic_index, const struct udp_packet *p) {
   return e;
 }
 
+enum err udp_send_to(struct net *net, const struct udp_packet *p) {
+  const struct nic *nic = ip_route(net, p->target);
+  return nic == NULL ? ERR_NOT_FOUND : udp_send(net, nic->index, p);
+}
+
 void udp_input(struct nic *nic, const struct ip_in *ip, const struct rxbuf *frame) {
   u32 off = ip->off;
   u32 len = ip->len;

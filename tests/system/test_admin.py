@@ -7,6 +7,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -362,6 +363,33 @@ def test_mount_point_and_id_prefix(start):
 
 
 # --- logs
+
+def test_log_to_syslog(start):
+    receiver = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    receiver.bind((lab.LINUX, 5514))
+    receiver.settimeout(20)
+    b = start(config=f"log_dest syslog\nsyslog_server {lab.LINUX} 5514\nlog_facility 2\nsys_interval 1\n" + CONFIG)
+    assert lab.ping()
+    Raw().open("someone")
+    got, end = [], time.time() + 20
+    while time.time() < end and not any("someone" in m for m in got):
+        got.append(receiver.recv(2000).decode())
+    for m in got:
+        assert re.fullmatch(r"<1(4[4-9]|5[01])>1 20\d\d-\d\d-\d\dT\d\d:\d\d:\d\dZ - urmqtt - - - .*", m), m
+    assert any("ready: mqtt on" in m for m in got), "the lines of the start come, too"
+    # Nobody there, or nobody on the way: nothing waits, what is lost is counted.
+    b.configure("log_dest syslog\nsyslog_server 10.9.0.99\nsys_interval 1\n" + CONFIG)
+    b.type("reload")
+    b.wait("reload: done")
+    for k in range(20):  # some thirty lines each
+        b.type("pools")
+        time.sleep(0.05)
+    alive_ = Raw().open("alive")
+    assert alive(alive_)
+    got = messages(Raw().open("watch").send(subscribe("$SYS/broker/log/syslog/#", 0)), 3)
+    assert int(got["$SYS/broker/log/syslog/dropped"][1]) > 100, got
+    assert b.stop() == 0
+
 
 def test_log_to_topics_and_console(start):
     b = start(config=CONFIG + "log_dest topic\nlog_type notice\nlog_type warning\nlog_type subscribe\nlog_type unsubscribe\n")
