@@ -257,7 +257,7 @@ enum mqtt_reason connect_finish(struct broker *b, void *user, const struct mqtt_
   apply_connect(s, c, id);
   access_identity(s, id);
   *keep_alive_s = a.keep_alive_s;
-  if (present) {
+  if (present && c->version != MQTT_V3) {  // the byte is reserved in 3.1
     connack_set_present(&a);
   }
   s->will = will;
