@@ -26,7 +26,7 @@ static u32 tickets_of(const struct broker_limits *l) {
 static u32 rnodes_of(const struct broker_limits *l) {
   return l->retained * (RNODES_PER_SESSION / RETAINED_PER_SESSION) + 16;
 }
-static u32 shares_of(const struct broker_limits *l) {
+u32 broker_shares(const struct broker_limits *l) {
   return l->subscriptions / 8 + 16;
 }
 static u32 replays_of(const struct broker_limits *l) {
@@ -77,7 +77,7 @@ u64 broker_bytes(const struct broker_limits *l) {
   sum += pool_bytes(sizeof(struct session), l->sessions) + 64;
   sum += pool_bytes(sizeof(struct sub), l->subscriptions) + 64;
   sum += pool_bytes(sizeof(struct tnode), l->topic_nodes) + 64;
-  sum += pool_bytes(sizeof(struct share), shares_of(l)) + 64;
+  sum += pool_bytes(sizeof(struct share), broker_shares(l)) + 64;
   sum += pool_bytes(sizeof(struct entry), l->queue_entries) + 64;
   sum += pool_bytes(sizeof(struct control), controls_of(l)) + 64;
   sum += pool_bytes(sizeof(struct ticket), tickets_of(l)) + 64;
@@ -125,7 +125,7 @@ enum err broker_init(struct core *core, struct carve *carve, const struct broker
       take_pool(carve, &b->sessions, "session", sizeof(struct session), l->sessions) &&
       take_pool(carve, &b->subs, "subscription", sizeof(struct sub), l->subscriptions) &&
       take_pool(carve, &b->nodes, "topic node", sizeof(struct tnode), l->topic_nodes) &&
-      take_pool(carve, &b->shares, "share group", sizeof(struct share), shares_of(l)) &&
+      take_pool(carve, &b->shares, "share group", sizeof(struct share), broker_shares(l)) &&
       take_pool(carve, &b->entries, "queue entry", sizeof(struct entry), l->queue_entries) &&
       take_pool(carve, &b->controls, "control packet", sizeof(struct control), controls_of(l)) &&
       take_pool(carve, &b->tickets, "ticket", sizeof(struct ticket), tickets_of(l)) &&

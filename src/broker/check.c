@@ -52,6 +52,7 @@ static void hold_all(const struct broker *b, struct holders *h) {
   for (u32 i = 0; i < b->shares.count; i++) {
     if (b->shares.state[i] != 0) {
       hold_list(b, h, &share_at(b, i)->queue);
+      hold_list(b, h, &share_at(b, i)->back);
     }
   }
   for (u32 i = 0; i < b->rnodes.count; i++) {
@@ -164,7 +165,7 @@ void broker_check(const struct broker *b) {
   ASSERT(connected == b->stats.clients_connected);
   for (u32 i = 0; i < b->shares.count; i++) {
     const struct share *g = b->shares.state[i] == 0 ? NULL : share_at(b, i);
-    entries += g == NULL ? 0 : g->queue.count;
+    entries += g == NULL ? 0 : g->queue.count + g->back.count;
     sum.queued += g == NULL ? 0 : g->queue.count;
     sum.queued_bytes += g == NULL ? 0 : g->queue.bytes;
   }

@@ -25,7 +25,7 @@ struct broker_shared *broker_shared_open(struct carve *carve, u32 cores,
 }
 
 u64 broker_join_bytes(u32 cores, const struct broker_limits *l) {
-  return sizeof(struct cross) + 64 + directory_bytes(cores, l);
+  return sizeof(struct cross) + 64 + directory_bytes(cores, l) + branches_bytes(broker_shares(l));
 }
 
 static mail_take take_publish;
@@ -51,7 +51,12 @@ enum err broker_join(struct core *core, struct carve *carve, struct broker_share
   live_open(core);
   post_open(core);
   takeover_open(core);
-  return directory_open(core, carve) ? ERR_OK : ERR_NO_MEMORY;
+  struct span branches = carve_take(carve, (usize)branches_bytes(b->shares.count) - 64, 64);
+  if (branches.ptr == NULL || !directory_open(core, carve)) {
+    return ERR_NO_MEMORY;
+  }
+  branches_open(core, branches);
+  return ERR_OK;
 }
 
 #define STAMP_SHIFT 6u  // below: the core
@@ -176,6 +181,7 @@ bool cross_stage(struct broker *b) {
   bool did = post_stage(b);
   did |= send_backlog(b);
   did |= live_stage(b);
+  did |= branch_stage(b);
   did |= takeover_stage(b);
   did |= directory_stage(b);
   return did || x->backlog.head != NONE;

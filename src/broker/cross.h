@@ -46,8 +46,17 @@ enum {
   MAIL_ENTRY,      // a message of its queue
   MAIL_INBOUND,    // QoS 2 identifiers received
   MAIL_END,        // that is all
+  MAIL_JOIN,       // these and those below: cross_share.c
+  MAIL_JOINED,
+  MAIL_SHARE_PULL,
+  MAIL_SHARE_MESSAGE,
+  MAIL_SHARE_BACK,
+  MAIL_SHARE_BACK_END,
+  MAIL_SHARE_LEAVE,
+  MAIL_LEFT,
+  MAIL_SHARE_FREE,
 };
-static_assert((u32)MAIL_END <= (u32)MAIL_BROKER_LAST, "kinds of the broker's mail");
+static_assert((u32)MAIL_SHARE_FREE <= (u32)MAIL_BROKER_LAST, "kinds of the broker's mail");
 
 #define HOLDS 1024u   // SUBACKs that wait, of one core
 #define CLAIMS 256u   // CONNECTs under way, of one core
@@ -215,6 +224,51 @@ struct outbox {
   u32 head, tail;
 };
 
+// --- Shared groups
+
+enum branch_state { BRANCH_NEW, BRANCH_ASKED, BRANCH_JOINED, BRANCH_LEAVING, BRANCH_LEFT };
+struct far {      // at the root, of each core with a branch
+  u64 answer_at;  // JOINED is due when routing is so far; 0 = it has been sent
+  u32 share;      // its number there
+  u32 credit;
+};
+struct branch {  // beside each struct share
+  struct far *far;
+  u64 joined;      // root: cores with a branch
+  u32 credits;     // root: of all
+  u32 root_share;  // branch: the root's number
+  u32 asked;       // branch: messages asked for
+  u32 waiting;     // branch: first ticket that waits for JOINED
+  u32 next;        // of those to be looked at
+  u8 owner;
+  u8 state;
+  u8 turn;  // root: the core that is asked first
+  bool root;
+  bool looked_at;
+  bool giving;  // branch: BACK_END is due
+};
+struct waiter {
+  u32 ticket;
+  u32 next;
+};
+#define WAITERS 1024u
+
+struct join_mail {
+  u8 *text;  // group and filter, a block of the sender's
+  u32 group_len, filter_len;
+  u32 branch;
+};
+struct share_mail {
+  u32 to;    // the receiver's share
+  u32 from;  // JOINED: the root's
+  u32 count;
+  bool refused;
+};
+struct share_message {
+  struct message *message;  // the sender's
+  u32 share;                // the receiver's
+};
+
 struct gone {
   struct id_hash id;
   u32 gen;
@@ -258,6 +312,11 @@ struct cross {
   u32 export_count;
   struct gone *gone;  // ring of as many as there can be sessions
   u32 gone_first, gone_count, gone_size;
+  // Shared groups
+  struct branch *branch;  // by share
+  u32 branch_head, branch_tail;
+  struct waiter waiter[WAITERS];
+  u32 waiter_free;
 };
 
 // cross.c
@@ -299,6 +358,21 @@ void takeover_begin(struct broker *b, struct claim *c);
 bool takeover_stage(struct broker *b);
 // Of a session that moves: this routing's message is not this core's to deliver.
 bool takeover_skips(const struct session *s);
+
+// cross_share.c
+u64 branches_bytes(u32 shares);
+void branches_open(struct core *core, struct span memory);
+void branch_init(struct broker *b, u32 share, struct bytes filter, struct bytes group);
+bool branch_roots(const struct broker *b, u32 share);      // messages are routed to it here
+bool branch_elsewhere(const struct broker *b, u32 share);  // other cores may have members
+bool branch_idle(const struct broker *b, u32 share);       // without members it may be freed
+bool branch_joined(const struct broker *b, u32 share);     // its members get messages
+void branch_look(struct broker *b, u32 share);             // the stage has something to do
+void branch_look_all(const struct session *s);
+bool branch_give(struct broker *b, u32 share, struct message *m);
+// The ticket waits until the group is routed to everywhere. False: too many wait.
+bool branch_wait(struct broker *b, u32 share, u32 ticket);
+bool branch_stage(struct broker *b);
 
 static inline u32 claim_index(const struct broker *b, const struct claim *c) {
   return (u32)(c - b->cross->claim);

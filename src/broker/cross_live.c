@@ -162,13 +162,23 @@ static bool request(struct broker *b, u32 node, bool want) {
   return true;
 }
 
+// A group with members, whose messages this core distributes.
+static bool has_root(const struct broker *b, const struct tnode *n) {
+  for (u32 i = n->shares; i != NONE; i = share_at(b, i)->next) {
+    if (branch_roots(b, i) && (share_at(b, i)->count > 0 || branch_elsewhere(b, i))) {
+      return true;
+    }
+  }
+  return false;
+}
+
 // True when some are left: the core does not sleep then.
 static bool send_requests(struct broker *b) {
   struct cross *x = b->cross;
   while (x->dirty != CROSS_NEXT) {
     u32 node = x->dirty;
     struct tnode *n = node_at(b, node);
-    bool want = n->subs != NONE || n->shares != NONE;
+    bool want = n->subs != NONE || has_root(b, n);
     bool told = (n->cross & CROSS_TOLD) != 0;
     if (want != told && !request(b, node, want)) {
       return true;

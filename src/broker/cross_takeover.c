@@ -429,6 +429,16 @@ static void on_end(struct core *core, u32 from, struct span body) {
   open_session(b, c);
 }
 
+// Of its shared subscriptions: the old core's may go now.
+static bool groups_joined(const struct session *s) {
+  for (u32 i = s->shared; i != NONE; i = sub_at(s->b, i)->session_next) {
+    if (!branch_joined(s->b, sub_at(s->b, i)->share)) {
+      return false;
+    }
+  }
+  return true;
+}
+
 bool takeover_stage(struct broker *b) {
   struct cross *x = b->cross;
   for (u32 i = 0; i < EXPORTS && x->export_count > 0; i++) {
@@ -438,7 +448,8 @@ bool takeover_stage(struct broker *b) {
   }
   for (u32 i = 0; i < CLAIMS && x->claim_count > 0; i++) {
     struct claim *c = &x->claim[i];
-    if (c->block != NULL && c->state == CLAIM_LIVE && live_until(b) >= c->live_seq) {
+    if (c->block != NULL && c->state == CLAIM_LIVE && live_until(b) >= c->live_seq &&
+        groups_joined(session_at(b, c->session))) {
       send_marks(b, c);
     }
   }

@@ -335,6 +335,160 @@ static void one_at_a_time(void **state) {
   }
 }
 
+// --- shared groups
+
+#define MANY 200u
+static u8 times[2 * MANY + 1];  // by number: acknowledged so often
+
+// Reads and acknowledges up to `most` messages; returns how many.
+static u32 consume(struct client *who, u32 most, bool acknowledge) {
+  u32 n = 0;
+  struct bytes p;
+  while (n < most && next_type(who, &p) != 0) {
+    struct mqtt_publish m;
+    if (p.ptr[0] >> 4 != MQTT_PUBLISH) {
+      continue;
+    }
+    CHECK(mqtt_decode_publish(MQTT_V5, p, &m) == MQTT_SUCCESS);
+    u32 number = 0;
+    for (u32 i = 0; i < m.payload.len; i++) {
+      number = number * 10 + p.ptr[m.payload.off + i] - '0';
+    }
+    n++;
+    if (acknowledge) {
+      times[number]++;
+      CHECK(client_ack(who, MQTT_PUBACK, m.packet_id, 0) == MQTT_SUCCESS);
+    }
+  }
+  return n;
+}
+static void feed(struct client *who, u32 from, u32 count) {
+  for (u32 i = from; i < from + count; i++) {
+    char text[8];
+    snprintf(text, sizeof text, "%u", i);
+    struct mqtt_publish_out o = {.qos = 1,
+                                 .packet_id = (u16)(1 + i),
+                                 .topic = BYTES_LIT("jobs/x"),
+                                 .payload_len = (u32)strlen(text)};
+    u8 buf[64];
+    struct writer w = writer_init(span_of(buf, sizeof buf));
+    mqtt_encode_publish_head(&w, MQTT_V5, &o);
+    write_bytes(&w, bytes_str(text));
+    while (dispatch(who, writer_bytes(&w)) == MQTT_SERVER_BUSY) {
+      cluster_settle(&cl);
+    }
+  }
+}
+
+static void a_group_is_one_for_all_cores(void **state) {
+  (void)state;
+  memset(times, 0, sizeof times);
+  all_in();
+  subscribe(&a, "$share/g/jobs/+", 1);
+  subscribe(&b, "$share/g/jobs/+", 1);
+  subscribe(&c, "$share/g/jobs/+", 1);
+  feed(&b, 0, MANY);
+  u32 got[3] = {0};
+  for (u32 k = 0; k < 200; k++) {
+    got[0] += consume(&a, 3, true);
+    got[1] += consume(&b, 3, true);
+    got[2] += consume(&c, 3, true);
+    cluster_settle(&cl);
+    cluster_check(&cl);
+  }
+  for (u32 i = 0; i < MANY; i++) {
+    assert_int_equal(times[i], 1);
+  }
+  assert_true(got[0] > 20 && got[1] > 20 && got[2] > 20);
+  // One goes with messages it has not acknowledged: others get them.
+  feed(&b, MANY, MANY);
+  cluster_settle(&cl);
+  u32 kept = consume(&c, 5, false);
+  assert_true(kept > 0);
+  client_detach(&c);
+  for (u32 k = 0; k < 200; k++) {
+    cluster_settle(&cl);
+    (void)consume(&a, 3, true);
+    (void)consume(&b, 3, true);
+  }
+  for (u32 i = 0; i < 2 * MANY; i++) {
+    assert_int_equal(times[i], 1);
+  }
+  client_detach(&a);
+  client_detach(&b);
+  cluster_settle(&cl);
+  assert_int_equal(wants_count(cl.shared->wants), 1);
+  for (u32 i = 0; i < 3; i++) {
+    assert_int_equal(pool_taken(&cl.w[i].b->shares), 0);
+    assert_int_equal(pool_taken(&cl.w[i].b->nodes), 1);
+  }
+}
+
+// Members come and go at random, one stays: every message is acknowledged, and by one.
+static void members_come_and_go(void **state) {
+  (void)state;
+  struct client m[6];
+  for (u32 round = 0; round < 12; round++) {
+    memset(times, 0, sizeof times);
+    all_in();
+    u32 stays = round % 3;
+    struct client *stay[] = {&a, &b, &c};
+    subscribe(stay[stays], "$share/g/jobs/+", 1);
+    for (u32 i = 0; i < 6; i++) {
+      client_init(&m[i], &cl.w[i % 3], MQTT_V5);
+    }
+    u32 fed = 0;
+    for (u32 k = 0; k < 3000; k++) {
+      struct client *who = &m[draw_below(6)];
+      u32 op = draw_below(20);
+      if (who->s == NULL && !who->entering && op < 6) {
+        char id[8];
+        snprintf(id, sizeof id, "m%u", draw_below(4));
+        begin(who, id, draw_below(2) == 0, 0, (u16)(1 + draw_below(5)));
+      } else if (who->s != NULL && op == 0) {
+        client_detach(who);
+      } else if (who->s != NULL && op < 5) {
+        (void)client_subscribe_id(who, "$share/g/jobs/+", 1, 0, 9);
+      } else if (who->s != NULL && op < 12) {
+        (void)consume(who, 2, true);
+      } else if (op < 14 && fed < 2 * MANY) {
+        feed(stay[(stays + 1) % 3], fed++, 1);
+      } else if (op < 16) {
+        (void)consume(stay[stays], 1, true);
+      }
+      for (u32 n = draw_below(4); n > 0; n--) {
+        cluster_turn(&cl, draw_below(3));
+      }
+      if (k % 16 == 0) {
+        cluster_check(&cl);
+      }
+    }
+    for (u32 i = 0; i < 6; i++) {
+      client_detach(&m[i]);
+      client_free(&m[i]);
+    }
+    for (u32 k = 0; k < 500; k++) {
+      cluster_settle(&cl);
+      (void)consume(stay[stays], 50, true);
+    }
+    for (u32 i = 0; i < fed; i++) {
+      if (times[i] != 1) {
+        fprintf(stderr, "round %u: message %u acknowledged %u times\n", round, i, times[i]);
+      }
+      assert_int_equal(times[i], 1);
+    }
+    assert_true(fed > 100);
+    client_detach(&a);
+    client_detach(&b);
+    client_detach(&c);
+    cluster_settle(&cl);
+    assert_int_equal(wants_count(cl.shared->wants), 1);
+    for (u32 i = 0; i < 3; i++) {
+      assert_int_equal(pool_taken(&cl.w[i].b->shares), 0);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(a_message_reaches_other_cores, open_three, close_three),
@@ -344,6 +498,8 @@ int main(void) {
       cmocka_unit_test_setup_teardown(without_a_node_everything_is_sent, open_three, close_three),
       cmocka_unit_test_setup_teardown(a_session_moves, open_three, close_three),
       cmocka_unit_test_setup_teardown(one_at_a_time, open_three, close_three),
+      cmocka_unit_test_setup_teardown(a_group_is_one_for_all_cores, open_three, close_three),
+      cmocka_unit_test_setup_teardown(members_come_and_go, open_three, close_three),
       cmocka_unit_test_setup_teardown(without_room_only_the_publisher_waits, open_three,
                                       close_three),
   };

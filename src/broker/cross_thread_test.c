@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proves: brokers of three cores on three threads that sleep and wake each other, their clients
-// connecting under the same few ids (so sessions move all the time), subscribing, publishing and
-// leaving at random: no data race (make tsan), of one publisher's messages none comes before an
-// older one, a QoS 2 message not twice, every invariant holds at the end and every pool is empty.
+// connecting under the same few ids (so sessions move all the time), subscribing (also to groups),
+// publishing and leaving at random: no data race (make tsan), of one publisher's messages none
+// comes before an older one, a QoS 2 message not twice, every invariant holds at the end and every
+// pool is empty.
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "broker/cross_test_support.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <time.h>
 
@@ -15,7 +17,7 @@
 #define CORES 3u
 #define CLIENTS 4u  // of a core
 #define IDS 5u
-#define STEPS 30000u
+#define SECONDS 4
 
 struct thread {
   u32 core;
@@ -29,8 +31,9 @@ struct thread {
 static struct cluster cl;
 static struct thread thread[CORES];
 static sem_t bell[CORES];
-static const char *const topics[] = {"a", "a/b", "c", "c/d/e"};
-static const char *const filters[] = {"#", "a/#", "+", "c/+/e", "a/b", "nobody/publishes/this"};
+static const char *const topics[] = {"a", "a/b", "c", "c/d/e", "job/1"};
+static const char *const filters[] = {
+    "#", "a/#", "+", "c/+/e", "a/b", "nobody/publishes/this", "$share/g/job/+", "$share/h/job/#"};
 
 static u32 rnd(struct thread *t, u32 n) {
   t->rng = t->rng * 6364136223846793005ull + 1442695040888963407ull;
@@ -100,12 +103,12 @@ static void publish(struct thread *t, struct client *c) {
                                .packet_id = 1,
                                .retain = rnd(t, 8) == 0,
                                .topic = bytes_str(topics[topic]),
-                               .payload_len = 8};
+                               .payload_len = topic == 4 ? 4 : 8};  // a group keeps no order
   o.packet_id = o.qos > 0 ? 1 : 0;
   u8 buf[64];
   struct writer w = writer_init(span_of(buf, sizeof buf));
   mqtt_encode_publish_head(&w, MQTT_V5, &o);
-  write_bytes(&w, bytes_of(payload, 8));
+  write_bytes(&w, bytes_of(payload, o.payload_len));
   enum mqtt_reason r = dispatch(c, writer_bytes(&w));
   CHECK(r == MQTT_SUCCESS || r == MQTT_SERVER_BUSY);
   t->sent += r == MQTT_SUCCESS ? 1 : 0;
@@ -118,7 +121,7 @@ static void step(struct thread *t) {
   if (c->s == NULL) {
     if (!c->entering && op < 60) {
       begin(t, k);
-    } else if (c->entering && op < 2) {
+    } else if (c->entering && rnd(t, 5000) == 0) {
       client_detach(c);
     }
   } else if (op < 3) {
@@ -140,7 +143,8 @@ static void step(struct thread *t) {
 static void *run(void *arg) {
   struct thread *t = arg;
   struct core *core = &cl.w[t->core].core;
-  for (u32 i = 0; i < STEPS; i++) {
+  time_t end = time(NULL) + SECONDS;  // all at once: nobody waits for one that has ended
+  while (time(NULL) < end) {
     for (u32 n = rnd(t, 6); n > 0; n--) {
       step(t);
     }
@@ -156,6 +160,7 @@ static void *run(void *arg) {
       mailbox_awake(core);
       epoch_online(core);
     }
+    sched_yield();  // there may be fewer processors than cores here
   }
   epoch_offline(core);
   return NULL;
@@ -189,9 +194,9 @@ static void three_threads(void **state) {
     }
     printf("core %u: %u sent, %u delivered, %u entered, %u sleeps\n", i, thread[i].sent,
            thread[i].delivered, thread[i].entered, thread[i].sleeps);
-    assert_true(thread[i].sent > 200);
-    assert_true(thread[i].delivered > 200);
-    assert_true(thread[i].entered > 50);
+    assert_true(thread[i].sent > 100);
+    assert_true(thread[i].delivered > 50);
+    assert_true(thread[i].entered > 20);
   }
   cluster_settle(&cl);
   unit_now_ns += 5000 * NS;  // every session ends
@@ -199,6 +204,9 @@ static void three_threads(void **state) {
   u32 left = 0;
   for (u32 i = 0; i < CORES; i++) {
     left += cl.w[i].b->stats.clients_total + pool_taken(&cl.w[i].b->cross->places);
+  }
+  for (u32 i = 0; i < CORES; i++) {
+    left += pool_taken(&cl.w[i].b->shares);
   }
   assert_int_equal(left, 0);
   assert_int_equal(wants_count(cl.shared->wants), 1);

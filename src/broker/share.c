@@ -14,7 +14,7 @@
 // I3  QoS 2 that was sent stays with its session and ends with it [MQTT-4.8.2-4] [MQTT-4.8.2-5];
 //     QoS 0 and 1 that was not acknowledged goes back to the front of the queue, in order: at the
 //     end of the session to any other member, at the end of the connection to one that is there.
-#include "broker/state.h"
+#include "broker/cross.h"
 
 #define QUEUE_MAX 16u       // of a member's own; beyond, it is behind and not asked
 #define OFFERS_MAX 1000u    // to one member, when its window is wide
@@ -65,13 +65,26 @@ static u32 next_member(struct broker *b, struct share *g) {
   return NONE;
 }
 
+static bool give_away(struct broker *b, struct share *g) {
+  bool gone = branch_give(b, pool_index(&b->shares, g), entry_at(b, g->queue.head)->message);
+  if (gone) {
+    entry_free(b, take_first(b, g, NONE));
+  }
+  return gone;
+}
+
 // Asks members until there is an offer for each message, or nobody can take one.
 static void offer(struct broker *b, struct share *g) {
   while (g->offered < g->queue.count) {
     u32 i = next_member(b, g);
+    if (b->cross != NULL && (i == NONE || g->away) && give_away(b, g)) {
+      g->away = false;
+      continue;
+    }
     if (i == NONE) {
       break;
     }
+    g->away = true;
     struct sub *sub = sub_at(b, i);
     sub->due++;
     sub->session->due++;
@@ -131,14 +144,28 @@ static bool has_room(struct broker *b, struct share *g, u32 len) {
   return oldest && g->queue.bytes + len <= (bytes_max == 0 ? U64_MAX : bytes_max);
 }
 
+static bool elsewhere(const struct broker *b, const struct share *g) {
+  return b->cross != NULL && branch_elsewhere(b, pool_index(&b->shares, g));
+}
+
+static bool enqueue(struct broker *b, struct share *g, struct message *m);
+
 bool share_push(struct broker *b, struct share *g, struct message *m) {
-  ASSERT(g->count > 0);
-  if (m->qos == 0 && g->online == 0 && !b->limits.queue_qos0) {
+  bool others = elsewhere(b, g);
+  ASSERT(g->count > 0 || b->cross != NULL);
+  if (g->count == 0 && !others) {
+    return true;  // the last has gone, it is not forgotten yet
+  }
+  if (m->qos == 0 && g->online == 0 && !b->limits.queue_qos0 && !others) {
     return true;  // 4.1: QoS 0 is not kept when nobody is there
   }
-  if (!readable_by_any(b, g, m)) {
+  if (!others && !readable_by_any(b, g, m)) {
     return true;
   }
+  return enqueue(b, g, m);
+}
+
+static bool enqueue(struct broker *b, struct share *g, struct message *m) {
   struct entry *e = has_room(b, g, m->len) ? pool_take(&b->entries) : NULL;
   if (e == NULL) {
     return false;
@@ -244,6 +271,9 @@ void share_take(struct session *s) {
 
 void share_available(struct session *s) {
   struct broker *b = s->b;
+  if (b->cross != NULL) {
+    branch_look_all(s);
+  }
   if (s->shared == NONE || list_empty(&b->wait_list) || !can_take(s)) {
     return;
   }
@@ -294,7 +324,7 @@ static bool movable(const struct broker *b, const struct entry *e, bool at_end) 
     return false;
   }
   const struct share *g = share_at(b, e->share);
-  return at_end ? g->count > 1 : g->online > 0;
+  return elsewhere(b, g) || (at_end ? g->count > 1 : g->online > 0);
 }
 
 // Takes what may go to other members out of the queue, each to its group's `back`.
@@ -345,6 +375,9 @@ void share_offline(struct session *s) {
   }
   ASSERT(s->due == 0);
   share_return(s, false);
+  if (b->cross != NULL) {
+    branch_look_all(s);
+  }
 }
 
 void share_return(struct session *s, bool at_end) {
@@ -364,6 +397,9 @@ void share_join(struct broker *b, struct sub *sub) {
   g->online += sub->session->user != NULL ? 1 : 0;
   if (g->queue.count > g->offered) {
     offer(b, g);
+  }
+  if (b->cross != NULL) {
+    branch_look(b, sub->share);
   }
 }
 
@@ -403,13 +439,38 @@ void share_leave(struct broker *b, struct sub *sub) {
 }
 
 void share_left(struct broker *b, struct share *g) {
-  if (g->count > 0) {
+  if (b->cross != NULL) {
+    branch_look(b, pool_index(&b->shares, g));
+  }
+  if (g->count > 0 || elsewhere(b, g)) {
     offer(b, g);
     return;
   }
   while (g->queue.head != NONE) {  // nobody is left to have them
     drop_first(b, g);
   }
+}
+
+void share_offer(struct broker *b, struct share *g) {
+  offer(b, g);
+}
+
+bool share_feed(struct broker *b, struct share *g, struct message *m) {
+  return (b->access_on && g->count > 0 && !readable_by_any(b, g, m)) || enqueue(b, g, m);
+}
+
+void share_take_back(struct broker *b, u32 share) {
+  take_back(b, share_at(b, share));
+}
+
+void share_drop_first(struct broker *b, struct share *g) {
+  ASSERT(g->offered < g->queue.count);
+  entry_free(b, take_first(b, g, NONE));
+  g->full = g->offered < g->queue.count;
+}
+
+u32 share_member_room(const struct session *s) {
+  return !can_take(s) ? 0 : s->send_max - s->inflight.count - s->queue.count - s->due;
 }
 
 // Offers of the stage before that nobody took: their members are stuck.
@@ -470,7 +531,7 @@ void share_check(const struct broker *b) {
     ASSERT(sum == g->offered);
     ASSERT(sum <= g->queue.count);
     ASSERT(online == g->online);
-    ASSERT(g->back.head == NONE);
+    ASSERT(g->back.head == NONE || b->cross != NULL);
     ASSERT(g->full || sum == g->queue.count);
     ASSERT(list_linked(&g->wait) == (g->queue.count > 0));
   }

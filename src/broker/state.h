@@ -200,6 +200,7 @@ struct share {
   u64 number;        // on the disk; 0: no member is there
   u32 kept;          // members that are
   bool full;
+  bool away;  // another core is asked before a member here
   bool seen;  // offers stood at the last stage
   struct level_text name;
 };
@@ -343,6 +344,7 @@ struct broker {
   struct durable durable;
   struct restore *restore;          // NULL: not while the disk is read
   struct bytes mounts[MOUNTS_MAX];  // [0] = none; borrowed from the listeners
+  u32 sub_ticket;                   // of the SUBACK that is being made
   u32 route_ticket;                 // of the acknowledgement, NONE = none
   u8 route_from;                    // core of the message that is being routed
   u8 mounted[U16_MAX];              // a topic behind its mount point
@@ -423,6 +425,9 @@ static inline u32 table_slot(const struct table *t, u32 a, u32 hash) {
   return (u32)(v >> 32) & t->mask;
 }
 
+// broker.c
+u32 broker_shares(const struct broker_limits *l);
+
 // topic_tree.c
 void tree_init(struct broker *b);
 // The subscription of `s` to `filter` (not shared, valid, at most LEVELS_MAX levels), made when it
@@ -437,6 +442,10 @@ void tree_remove(struct broker *b, struct sub *sub CONSUMES);
 void tree_match(struct broker *b, struct bytes name, const struct session *publisher);
 // The filter that ends at this node, at the end of `room`. False: it does not fit.
 bool tree_filter(const struct broker *b, u32 node, struct span room, struct bytes *out);
+// The group at this filter, made when it is not there. NONE: no memory.
+u32 tree_group(struct broker *b, struct bytes filter, struct bytes group);
+// Frees it when it has no members, here and elsewhere.
+void tree_group_prune(struct broker *b, u32 share);
 // Frees the node and its ancestors, as far as nothing needs them.
 void tree_prune(struct broker *b, u32 node);
 void tree_check(const struct broker *b);
@@ -682,6 +691,13 @@ static inline bool share_can_take(const struct session *s) {
 }
 // One message that was offered to the session becomes its own. share_can_take.
 void share_take(struct session *s);
+// Several cores: asks members and other cores; a message from the group's root; what came back to
+// the root goes before what waits; how many messages more a member can take.
+void share_offer(struct broker *b, struct share *g);
+bool share_feed(struct broker *b, struct share *g, struct message *m);
+void share_take_back(struct broker *b, u32 share);
+void share_drop_first(struct broker *b, struct share *g);
+u32 share_member_room(const struct session *s);
 void share_available(struct session *s);  // it may be able to take (again)
 void share_online(struct session *s);
 void share_offline(struct session *s);  // s->user is NULL already

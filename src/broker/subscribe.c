@@ -42,6 +42,12 @@ static u8 subscribe_one(struct session *s, const struct mqtt_subscribe *p, struc
   if (sub == NULL) {
     return MQTT_QUOTA_EXCEEDED;
   }
+  if (shared && b->cross != NULL && !branch_wait(b, sub->share, b->sub_ticket)) {
+    if (!existed) {
+      tree_remove(b, sub);
+    }
+    return MQTT_QUOTA_EXCEEDED;
+  }
   sub->qos = MIN(e->qos, s->qos_max);
   sub->flags = (u8)((e->no_local || s->bridge ? SUB_NO_LOCAL : 0) |
                     (e->retain_as_published || s->bridge ? SUB_RAP : 0));
@@ -133,6 +139,7 @@ enum mqtt_reason broker_on_subscribe(struct session *s, const struct mqtt_subscr
     }
     return MQTT_SERVER_BUSY;
   }
+  s->b->sub_ticket = ticket;
   struct mqtt_entry e;
   u32 pos = sub->entries.off;
   u32 count = 0;

@@ -177,13 +177,19 @@ static u32 share_make(struct broker *b, u32 node, struct bytes group) {
   struct tnode *n = node_at(b, node);
   g->next = n->shares;
   n->shares = pool_index(&b->shares, g);
+  if (b->cross != NULL) {
+    branch_init(b, n->shares, b->filter_levels.topic, group);
+  }
   return n->shares;
 }
 
 static void share_prune(struct broker *b, u32 index) {
   struct share *g = share_at(b, index);
-  if (g->count > 0) {
+  if (g->count > 0 || (b->cross != NULL && !branch_idle(b, index))) {
     return;
+  }
+  while (g->queue.head != NONE) {
+    share_drop_first(b, g);
   }
   u32 *link = &node_at(b, g->node)->shares;
   while (*link != index) {
@@ -193,6 +199,21 @@ static void share_prune(struct broker *b, u32 index) {
   *link = g->next;
   level_text_clear(&b->blocks, &g->name);
   pool_put(&b->shares, g);
+}
+
+u32 tree_group(struct broker *b, struct bytes filter, struct bytes group) {
+  u32 node = node_walk(b, filter, true);
+  u32 share = node == NONE ? NONE : share_make(b, node, group);
+  if (node != NONE && share == NONE) {
+    node_prune(b, node);
+  }
+  return share;
+}
+
+void tree_group_prune(struct broker *b, u32 share) {
+  u32 node = share_at(b, share)->node;
+  share_prune(b, share);
+  node_prune(b, node);
 }
 
 static struct sub *sub_lookup(const struct broker *b, const struct session *s, u32 node,
@@ -336,6 +357,9 @@ static void collect(struct broker *b, u32 node, const struct session *publisher)
     route_add(b, sub_at(b, i), publisher);
   }
   for (u32 i = n->shares; i != NONE; i = share_at(b, i)->next) {
+    if (b->cross != NULL && !branch_roots(b, i)) {
+      continue;  // its root is another core's
+    }
     share_at(b, i)->route_next = b->route_shared;
     b->route_shared = i;
   }
@@ -409,7 +433,7 @@ void tree_check(const struct broker *b) {
         count++;
       }
       ASSERT(count == share_at(b, g)->count);
-      ASSERT(count > 0);
+      ASSERT(count > 0 || b->cross != NULL);
       subs += count;
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Proves of shared groups across cores (no code yet): the owner keeps the group's
+// Proves of shared groups across cores (src/broker/cross_share.c): the owner keeps the group's
 // queue, member cores pull with credits; every message is acknowledged by a client of exactly one
 // member, also when a member goes with messages unacknowledged, as long as one member stays. A core
 // asks for at most what its member has room for, so nothing waits behind a member that is full.

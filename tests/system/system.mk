@@ -6,7 +6,7 @@ system_tests += console ctl churn
 system_tests += control_config
 system_tests += scram
 system_tests += trace
-system_tests += cores
+system_tests += cores broker_cores
 system_tests += disk
 system_tests += reports
 system-test: $(B)/asan/urmqtt $(B)/bench/mqttmix $(B)/bench/mqttchurn $(B)/tools/urmqttctl $(B)/tools/urmqtt-stamp ## hosted broker over TAP: mosquitto, paho, our own bytes, bad wire
