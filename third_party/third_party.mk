@@ -77,6 +77,7 @@ $(sqlite_c): $(SQLITE_STAMP) third_party/third_party.mk
 	@cd $(@D)/make && { ../../sqlite/configure --disable-tcl --disable-shared --disable-readline && \
 	  env -u MAKEFLAGS -u MFLAGS $(MAKE) -j1 sqlite3.c; } >log 2>&1 || { tail -n 20 log; exit 1; }
 	@mv $(@D)/make/sqlite3.c $(@D)/make/sqlite3.h $(@D)/ && rm -rf $(@D)/make
+	@sed -i -E 's/\<([0-9.]+e[+-][0-9]+)L\>/\1/g' $@ # LONGDOUBLE_TYPE; on aarch64 a long double is a library's work
 define sqlite_rules
 $$(B)/third_party/$(1)/sqlite/sqlite3.o: $$(sqlite_c)
 	@mkdir -p $$(@D)

@@ -89,6 +89,10 @@ bool serve_store_find(struct carve *carve) {
     if (store == NULL) {
       say("disk %s: the machine has too little memory for a disk: give it 128 MiB or more", name);
       disk = NULL;
+    } else if (!store_add_database(store, carve, carve_left(carve))) {
+      say("warning: disk %s: the machine has too little memory for a database: when the journal is "
+          "full nothing more is acknowledged; give it 128 MiB or more",
+          name);
     }
   }
   return disk != NULL || !named;
@@ -113,7 +117,9 @@ static bool read_back(struct core *core) {
   store_set_ops(store,
                 &(struct store_ops){broker_restore, broker_durable, on_failed, core->broker});
   while (store_boot(store, plat_now_ns()) < STORE_READY) {
-    if (store->state != STORE_REPLAYING || store->journal.scan_pos == 0) {
+    bool reads = store->state == STORE_REPLAYING && store->journal.scan_pos != 0;
+    bool tells = store->state == STORE_LOADING && !store->database->db.vfs.waits;
+    if (!reads && !tells) {
       plat_idle(0, plat_now_ns() + STEP_NS / 10);
     }
   }
@@ -123,8 +129,12 @@ static bool read_back(struct core *core) {
     return false;
   }
   broker_restore_end(core->broker, store);
+  if (store->database != NULL) {
+    say("disk %s: %llu of the records come from the database, which holds the journal up to %llu",
+        name, (unsigned long long)store->loaded, (unsigned long long)store->database->applied);
+  }
   say("disk %s: %llu records read in %llu ms: %u sessions, %u retained messages, %u queued", name,
-      (unsigned long long)store->replayed,
+      (unsigned long long)(store->replayed + store->loaded),
       (unsigned long long)((plat_now_ns() - started) / 1000000),
       broker_stats(core->broker)->clients_total, broker_stats(core->broker)->retained,
       broker_stats(core->broker)->queued);

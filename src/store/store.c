@@ -40,6 +40,16 @@ struct store *store_open(struct carve *carve, struct block *block, digest_fn *di
   return s;
 }
 
+bool store_add_database(struct store *s, struct carve *carve, u64 left) {
+  ASSERT(s->state == STORE_OPENING);
+  struct extent_table plan;  // the disk is not open yet: its table's WAL has the default length
+  if (extents_plan(&plan, 64ull << 30, EXTENTS_UNIT_MIN) != ERR_OK) {
+    return false;
+  }
+  s->database = db_worker_make(carve, left, &plan);
+  return s->database != NULL;
+}
+
 void store_set_ops(struct store *s, const struct store_ops *ops) {
   s->ops = *ops;
 }
@@ -83,17 +93,54 @@ static void opened(struct store *s, u64 now_ns) {
   }
 }
 
-static void start_journal(struct store *s) {
+static struct journal_place journal_place(struct store *s, u32 port) {
   const struct superblock *super = &s->disk.super;
-  struct journal_place place = {.block = block_share_port(&s->share, 1),
+  struct journal_place place = {.block = block_share_port(&s->share, port),
                                 .extents = &s->disk.super.extents,
                                 .partition_at = super->partition_at,
                                 .segment_len = s->segment_len,
                                 .boot = super->boots,
                                 .oldest = super->roots.journal_sequence};
   memcpy(place.uuid, super->uuid, sizeof place.uuid);
+  return place;
+}
+
+static void start_journal(struct store *s) {
+  struct journal_place place = journal_place(s, 1);
   journal_start(&s->journal, &place, s->fill, s->flight, s->scan, 1);
   s->state = STORE_REPLAYING;
+}
+
+static void start_database(struct store *s) {
+  const struct superblock *super = &s->disk.super;
+  struct journal_place journal = journal_place(s, 3);
+  struct vfs_place vfs = {
+      block_share_port(&s->share, 2), &super->extents, super->partition_at, {0}};
+  memcpy(vfs.uuid, super->uuid, sizeof vfs.uuid);
+  db_worker_start(s->database, &vfs, &journal, super->roots.database_state == 0);
+  s->state = STORE_LOADING;
+}
+
+// What the database tells, until it has nothing more to tell.
+static void load(struct store *s) {
+  struct db_worker *w = s->database;
+  (void)db_worker_turn(w);
+  if (w->told != NULL) {
+    w->told_good = s->ops.apply(s->ops.ctx, w->told_lsn, w->told);
+    w->told = NULL;
+    s->loaded++;
+  } else if (w->state == DB_WORKER_IDLE) {
+    start_journal(s);
+  } else if (w->state == DB_WORKER_BROKEN) {
+    refuse(s, w->why == ERR_NO_MEMORY
+                  ? "the machine has too little memory for what is on the disk: give it more"
+              : w->why == ERR_UNSUPPORTED
+                  ? "the database was written by a newer urMQTT: start that version"
+              : w->why == ERR_CORRUPT
+                  ? "the database on it is damaged: write nothing, copy the disk, and look at the "
+                    "copy with urmqtt-disk"
+                  : disk_verdict_text(DISK_IO));
+  }
 }
 
 static bool apply(struct store *s, u64 lsn, u16 type, struct bytes payload) {
@@ -131,6 +178,9 @@ static bool apply_group(struct store *s) {
 }
 
 static bool replayed(struct store *s, const struct journal_record *r) {
+  if (s->database != NULL && r->lsn <= s->database->applied) {
+    return true;  // the database told it
+  }
   struct bytes payload = bytes_part(span_bytes(s->journal.scan), r->payload);
   bool more = (r->type & RECORD_MORE) != 0;
   if ((r->type & ~RECORD_MORE) == RECORD_BOOT) {
@@ -198,6 +248,10 @@ static void replay(struct store *s, u64 now_ns) {
 enum store_state store_boot(struct store *s, u64 now_ns) {
   if (s->state == STORE_REPLAYING) {
     replay(s, now_ns);
+  } else if (s->state == STORE_LOADING) {
+    for (u32 i = 0; i < REPLAY_A_STEP && s->state == STORE_LOADING; i++) {
+      load(s);
+    }
   } else if (s->state < STORE_REPLAYING && disk_turn(&s->disk, now_ns)) {
     if (s->state == STORE_OPENING) {
       opened(s, now_ns);
@@ -205,6 +259,8 @@ enum store_state store_boot(struct store *s, u64 now_ns) {
       refuse(s, disk_verdict_text((enum disk_verdict)s->disk.verdict));
     } else if (s->state == STORE_REPAIRING) {
       count_boot(s, now_ns);
+    } else if (s->database != NULL) {
+      start_database(s);
     } else {
       start_journal(s);
     }
@@ -214,8 +270,18 @@ enum store_state store_boot(struct store *s, u64 now_ns) {
 
 // --- Records out
 
+// S6. A database that is broken catches up with nothing: then the ring of the journal is the limit.
+static bool far_behind(const struct store *s) {
+  const struct db_worker *w = s->database;
+  return w != NULL && w->state != DB_WORKER_BROKEN &&
+         db_worker_behind(w, s->journal.sequence) * s->segment_len >= DB_WORKER_LAG;
+}
+
 bool store_room(const struct store *s, u64 len, u32 count, bool small) {
   u64 most = STORE_RING - 2ull * RING_MOST - (small ? 0 : STORE_SMALL);
+  if (!small && far_behind(s)) {
+    return false;
+  }
   return s->used + len + (u64)count * 2 * HEAD <= most;
 }
 
@@ -319,6 +385,56 @@ static bool drain(struct store *s) {
   return did;
 }
 
+// --- The database behind it
+
+#define RUN_SEGMENTS 8u  // so much to apply, or the time below
+#define RUN_NS 5000000000ull
+#define RELEASE_SEGMENTS 4u  // worth a superblock
+#define SLICES_MOST 5u       // a turn, when much waits
+
+static bool start_marking(struct store *s) {
+  const struct db_worker *w = s->database;
+  const struct disk_roots *now = &s->disk.super.roots;
+  bool first = now->database_state == 0 && w->stable != 0;
+  if (!first && w->stable_seq < now->journal_sequence + RELEASE_SEGMENTS) {
+    return false;
+  }
+  struct superblock next = s->disk.super;
+  next.roots.journal_sequence = w->stable_seq;
+  next.roots.database_lsn = w->stable;
+  next.roots.database_state = 1;
+  disk_update_start(&s->disk, &next);
+  s->marking = true;
+  return true;
+}
+
+static bool turn_marking(struct store *s, u64 now_ns) {
+  if (!disk_turn(&s->disk, now_ns)) {
+    return false;
+  }
+  s->marking = false;
+  if (s->disk.verdict != DISK_OURS) {
+    s->state = STORE_FAILED;
+    s->ops.failed(s->ops.ctx);
+  } else {
+    journal_release(&s->journal, s->disk.super.roots.journal_sequence);
+  }
+  return true;
+}
+
+static bool turn_database(struct store *s, u64 now_ns) {
+  struct db_worker *w = s->database;
+  u64 behind = s->journal.sequence - w->seq;
+  w->target = s->told_lsn;
+  w->go = w->target > w->applied && (behind >= RUN_SEGMENTS || now_ns - w->ran_ns >= RUN_NS);
+  bool did = false;
+  u32 slices = behind > 2 * RUN_SEGMENTS ? SLICES_MOST : 1;
+  for (u32 i = 0; i < slices && db_worker_turn(w); i++) {
+    did = true;
+  }
+  return s->marking ? turn_marking(s, now_ns) || did : start_marking(s) || did;
+}
+
 bool store_stage(struct core *core, void *store) {
   struct store *s = store;
   if (s->state != STORE_READY) {
@@ -336,6 +452,9 @@ bool store_stage(struct core *core, void *store) {
   if (durable > s->told_lsn) {
     s->told_lsn = durable;
     s->ops.durable(s->ops.ctx, s->told_lsn);
+    did = true;
+  }
+  if (s->database != NULL && turn_database(s, core->now_ns)) {
     did = true;
   }
   return did;

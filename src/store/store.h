@@ -11,10 +11,14 @@
 // S5  What is told to be durable never ends inside a group of records: a group counts as a whole.
 // S4  The journal's last STORE_RESERVE bytes are for what follows from promises that were made
 //     (acknowledgements, ends): new ones are refused before.
+// S6  A segment of the journal is released when the database file holds what is in it and a
+//     superblock that says so is durable. What the database lacks is at most DB_WORKER_LAG: nobody
+//     may begin a promise before it has caught up (store_room).
 #pragma once
 #include "loop/carve.h"
 #include "loop/core.h"
 #include "store/block_share.h"
+#include "store/db_worker.h"
 #include "store/disk.h"
 #include "store/journal.h"
 #include "store/record.h"
@@ -29,6 +33,7 @@ enum store_state {
   STORE_OPENING,
   STORE_REPAIRING,
   STORE_COUNTING,  // the boot
+  STORE_LOADING,   // the database
   STORE_REPLAYING,
   STORE_READY,
   STORE_FAILED,   // S3
@@ -64,9 +69,12 @@ struct store {
   u32 group_count;
   u64 group_lsn;  // replay: of the first record of the group that is being read; 0 = none
   u32 group_len;
-  i64 wall_ms;  // what monotonic 0 was
+  struct db_worker *database;  // NULL: the journal is all there is
+  bool marking;                // a superblock is being written that releases segments
+  i64 wall_ms;                 // what monotonic 0 was
   const char *why;
   u64 replayed, lost, bytes;  // records; small ones without room; payload bytes appended
+  u64 loaded;                 // records that the database told
 };
 
 // Bytes that store_open takes.
@@ -75,6 +83,9 @@ u64 store_bytes(void);
 // time since 1970.
 struct store *store_open(struct carve *carve, struct block *block, digest_fn *digest, u64 wall_ms,
                          u64 now_ns);
+// Gives it a database, for which `left` bytes say how much memory there is; before the first
+// store_boot. False: too little memory, the journal alone will be used.
+bool store_add_database(struct store *s, struct carve *carve, u64 left);
 void store_set_ops(struct store *s, const struct store_ops *ops);
 // One step of the start; to be called until the state is READY, FAILED or REFUSED. ops.apply is
 // called from here.

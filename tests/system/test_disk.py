@@ -207,6 +207,29 @@ def test_paho_takes_all_of_many(machine):
     assert len(known) > 0
 
 
+def test_the_database_lets_the_journal_go(machine):
+    """More than the journal's ring can hold, acknowledged; what counts of it is read back from the database."""
+    b = machine()
+    assert sub("kept", "a/#", wait=1) == []
+    feeder = paho.Client(client_id="feeder", protocol=paho.MQTTv311)
+    feeder.connect(BROKER, PLAIN)
+    feeder.loop_start()
+    body = b"0123456789abcdef" * 4096
+    for i in range(2600):  # 170 MB in a ring of 128 MiB
+        feeder.publish("noise", body + b"%d" % i, qos=1, retain=True).wait_for_publish(60)
+    feeder.publish("a/1", "text", qos=1).wait_for_publish(60)
+    feeder.loop_stop()
+    time.sleep(6)  # a run begins 5 s after the last
+    pub("a/2", "more", qos=2)
+    b = machine()
+    line = b.wait(r"of the records come from the database, which holds the journal up to \d+")
+    assert int(line.rsplit(" ", 1)[1]) > 2000
+    b.wait(r"records read in \d+ ms: 1 sessions, 1 retained messages, 2 queued")
+    assert sorted(sub("kept", "a/#", count=2)) == ["a/1 1 0 text", "a/2 2 0 more"]
+    assert sub("reader", "noise", wait=5)[0].endswith("cdef2599")
+    assert b.stop() == 0
+
+
 def test_relaxed_says_so(machine):
     b = machine(config=lab.CONFIG + "durability relaxed\n")
     b.wait("durability relaxed: an acknowledgement does not wait")
