@@ -10,6 +10,9 @@ static u32 rnd(struct block_memory *m, u32 below) {
 
 static void make_dirty(struct block_memory *m, u64 at, u64 len) {
   u32 block_len = m->facts.block_len;
+  bool clean = m->dirty_from == m->dirty_to;
+  m->dirty_from = clean ? at / block_len : MIN(m->dirty_from, at / block_len);
+  m->dirty_to = clean ? (at + len) / block_len : MAX(m->dirty_to, (at + len) / block_len);
   for (u64 b = at / block_len; b < (at + len) / block_len; b++) {
     m->dirty[b] = m->dirty[b] == 0 ? m->epoch + 1 : m->dirty[b];
   }
@@ -19,10 +22,16 @@ static void make_dirty(struct block_memory *m, u64 at, u64 len) {
 // since: a disk flushes a cached block as it is.
 static void flush(struct block_memory *m, u32 epoch) {
   u32 block_len = m->facts.block_len;
-  for (u64 b = 0; b < m->facts.len / block_len; b++) {
+  u64 from = m->dirty_from;
+  u64 to = m->dirty_to;
+  m->dirty_from = m->dirty_to = 0;
+  for (u64 b = from; b < to; b++) {
     if (m->dirty[b] != 0 && m->dirty[b] <= epoch) {
       memcpy(m->stable + b * block_len, m->now + b * block_len, block_len);
       m->dirty[b] = 0;
+    } else if (m->dirty[b] != 0) {
+      m->dirty_from = m->dirty_from == m->dirty_to ? b : m->dirty_from;
+      m->dirty_to = b + 1;
     }
   }
   m->flushes++;
@@ -108,14 +117,16 @@ void block_memory_cut(struct block_memory *m) {
       carry_out(m, h);
     }
   }
-  for (u64 b = 0; b < m->facts.len / block_len; b++) {
+  for (u64 b = m->dirty_from; b < m->dirty_to; b++) {
     for (u32 s = 0; m->dirty[b] != 0 && s < block_len; s += SECTOR) {
       u64 at = b * block_len + s;
       if (rnd(m, 2) != 0) {
         memcpy(m->stable + at, m->now + at, SECTOR);
+      } else {
+        memcpy(m->now + at, m->stable + at, SECTOR);
       }
     }
-    m->dirty[b] = 0;
+    m->dirty[b] = 0;  // I1: the others are equal
   }
-  memcpy(m->now, m->stable, m->facts.len);
+  m->dirty_from = m->dirty_to = 0;
 }

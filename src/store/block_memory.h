@@ -20,8 +20,9 @@ struct block_memory {
   struct block_info facts;
   u8 *now;
   u8 *stable;
-  u32 *dirty;  // of each block: 1 + the epoch in which it was first written; 0: clean
-  u32 epoch;   // counts submissions of flushes
+  u32 *dirty;                // of each block: 1 + the epoch in which it was first written; 0: clean
+  u64 dirty_from, dirty_to;  // blocks outside [from, to) are clean
+  u32 epoch;                 // counts submissions of flushes
   u64 seed;
   struct block_memory_held held[BLOCK_INFLIGHT_MAX];
   u32 held_count;

@@ -235,7 +235,9 @@ void model_subscribing(struct client *c, enum kind kind);
 void model_unsubscribed(struct client *c, enum kind kind);
 void model_session_gone(struct client *c);
 void model_arrived(struct client *c, const struct incoming *m, bool again);
-void model_crashed(void);
+// The broker's power was cut. With a disk what it acknowledged is still promised, without one
+// nothing.
+void model_crashed(bool disk);
 u32 model_lag(u32 publisher, enum kind kind);
 // NULL: everything that was promised has happened.
 const char *model_open(void);
@@ -249,4 +251,5 @@ struct game_options {
   u32 minutes;  // of virtual time, the chaos
 };
 extern struct game_options game_options;
+bool game_has_disk(u64 seed);
 extern const struct sim_harness game_harness;

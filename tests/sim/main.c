@@ -90,6 +90,7 @@ static struct sim_options options_of(u64 seed, const char *pcap) {
                               .cores = 1,
                               .tx_csum = (z >> 40 & 1) != 0,
                               .tso = (z >> 40 & 3) == 3,
+                              .disk = game_has_disk(seed),
                               .pcap = pcap,
                               .console = asked.console,
                               .hold = asked.hold};

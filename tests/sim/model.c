@@ -58,7 +58,8 @@ void model_lost(struct client *c, enum kind kind, u32 number) {
 void model_will_due(struct client *c) {
   struct stream *s = stream_of(c->number, KIND_WILL);
   u32 n = c->will_number;
-  if (n == 0 || c->stage != STAGE_UP || c->leaving || s->fate[n % FATES] != FATE_SENT) {
+  if (n == 0 || c->stage != STAGE_UP || c->leaving || c->session_boot != sim_boots() ||
+      s->fate[n % FATES] != FATE_SENT) {
     return;
   }
   s->fate[n % FATES] = FATE_ACKED;
@@ -132,20 +133,35 @@ void model_session_gone(struct client *c) {
   }
 }
 
-// In RAM mode a cut takes everything.
-void model_crashed(void) {
+// Which wills a machine that lost its power still publishes is not judged.
+static void forget_wills(void) {
   for (u32 i = 0; i < game->clients; i++) {
-    struct client *c = &game->client[i];
-    u32 n = c->flight_count;
-    model_session_gone(c);
-    c->flight_count = n;  // they are still in flight for the client, until it hears
-    for (u32 k = 0; k < KINDS; k++) {
-      struct stream *s = stream_of(i, k);
-      s->acked = 0;
-      for (u32 x = 0; x < FATES; x++) {
-        s->fate[x] = s->fate[x] == FATE_ACKED || s->fate[x] == FATE_SENT ? FATE_LOST : s->fate[x];
-      }
+    struct stream *s = stream_of(i, KIND_WILL);
+    memset(s->will_owed, 0, sizeof s->will_owed);
+    for (u32 x = 0; x < FATES; x++) {
+      s->fate[x] = s->fate[x] == FATE_CANCELLED ? FATE_LOST : s->fate[x];
     }
+  }
+}
+
+static void forget_all(u32 i) {
+  struct client *c = &game->client[i];
+  u32 n = c->flight_count;
+  model_session_gone(c);
+  c->flight_count = n;  // they are still in flight for the client, until it hears
+  for (u32 k = 0; k < KINDS; k++) {
+    struct stream *s = stream_of(i, k);
+    s->acked = 0;
+    for (u32 x = 0; x < FATES; x++) {
+      s->fate[x] = s->fate[x] == FATE_ACKED || s->fate[x] == FATE_SENT ? FATE_LOST : s->fate[x];
+    }
+  }
+}
+
+void model_crashed(bool disk) {
+  forget_wills();
+  for (u32 i = 0; !disk && i < game->clients; i++) {
+    forget_all(i);
   }
 }
 

@@ -10,6 +10,7 @@
 #define HOST_MEMORY (10u << 20)
 #define HOST_TIMERS 1024u
 #define TLS_SHARE 8u             // one seed in so many
+#define DISK_SHARE 4u
 #define CALM_NS (400 * SIM_S)    // without an arrival: it hangs
 #define SETTLE_NS (150 * SIM_S)  // TIME-WAIT is over, and who was silent is given up
 
@@ -98,6 +99,10 @@ static void start_client(u32 n) {
   }
 }
 
+bool game_has_disk(u64 seed) {
+  return seed % DISK_SHARE == 2;
+}
+
 static void on_start(void) {
   game = (struct game *)(void *)sim_shared(sizeof *game).ptr;
   game->rng = sim_stream(SIM_STREAM_CLIENTS, 0);
@@ -106,7 +111,7 @@ static void on_start(void) {
   game->tls = sim_seed() % TLS_SHARE == TLS_SHARE - 1;
   tls_memory();
   game->chaos_ns = game_options.minutes * 60 * SIM_S;
-  game->crashes_left = draw(4) == 0 ? 1 + draw(3) : 0;
+  game->crashes_left = draw(4) == 0 || game_has_disk(sim_seed()) ? 1 + draw(3) : 0;
   game->crash_ns =
       game->crashes_left > 0 ? sim_now_ns() + sim_below(&game->rng, 60) * SIM_S : U64_MAX;
   game->phase_ns = sim_now_ns();
@@ -432,7 +437,7 @@ static u64 on_act(void) {
     game->crashes_left--;
     game->crash_ns = game->crashes_left == 0 ? U64_MAX : now + (5 + draw(60)) * SIM_S;
     cut_sealed();
-    model_crashed();
+    model_crashed(game_has_disk(sim_seed()));
     wire_forget();
     sim_crash((100 + draw(5000)) * SIM_MS);
   }

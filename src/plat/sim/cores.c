@@ -68,6 +68,9 @@ void plat_idle(u32 core, u64 deadline_ns) {
   k->slept = true;
   k->deadline_ns = deadline_ns > U64_MAX - world->boot_ns ? U64_MAX : deadline_ns + world->boot_ns;
   k->run_ns = frames_wait(0, core) ? world->now_ns : U64_MAX;
+  if (world->disk.held_count > 0) {  // the completion of one of them
+    k->run_ns = MIN(k->run_ns, world->now_ns + sim_below(&world->devices, 2 * DISK_NS));
+  }
   leave();
 }
 
@@ -81,8 +84,7 @@ u32 plat_core_count(void) {
   return 1;
 }
 
-void plat_cores_start(void) {
-}
+void plat_cores_start(void) {}
 
 void sim_wake_host(u32 host) {
   struct sim_core *k = &world->core[SIM_CORES_MAX + host];

@@ -17,6 +17,7 @@
 #define WORLD_AT 0x200000000000ull
 #define BROKER_AT 0x210000000000ull
 #define STACKS_AT 0x220000000000ull
+#define DISK_AT 0x230000000000ull
 #define STACKS_LEN (64ull << 20)
 #define BOOT_UNIX_NS 1798761600000000000ull  // 2027-01-01
 #define SEED_SECONDS 1800                    // of real time, a boot: more is a loop without an end
@@ -50,15 +51,19 @@ struct plat_wall plat_wall(void) {
   return (struct plat_wall){.unix_ns = now, .lower_unix_ns = now, .quality = CLOCK_HOST};
 }
 
+static usize broker_memory(void) {
+  return world->options.disk ? BROKER_MEMORY_DISK : BROKER_MEMORY;
+}
+
 u32 plat_memory(struct span regions[PLAT_REGION_MAX]) {
   ASSERT(!memory_given);
   memory_given = true;
-  regions[0] = span_of((void *)BROKER_AT, BROKER_MEMORY);
+  regions[0] = span_of((void *)BROKER_AT, broker_memory());
   return 1;
 }
 
 bool sim_is_broker_memory(const void *p) {
-  return (uptr)p - BROKER_AT < BROKER_MEMORY;
+  return (uptr)p - BROKER_AT < broker_memory();
 }
 
 struct span plat_stack(u32 len) {
@@ -72,8 +77,7 @@ struct span plat_stack(u32 len) {
 }
 
 struct block *plat_disk(u32 nth) {
-  (void)nth;
-  return NULL;
+  return nth == 0 && world->options.disk ? &world->disk.block : NULL;
 }
 
 enum plat_entropy plat_random(struct span out) {
@@ -106,7 +110,7 @@ u32 plat_bundles(struct plat_bundle *out, u32 max) {
 }
 
 const char *plat_command_line(void) {
-  return "";
+  return world->options.disk ? "disk new-disk" : "";
 }
 
 void plat_facts(struct json_out *out) {
@@ -187,6 +191,9 @@ void sim_crash(u64 off_ns) {
   world->result.fault[SIM_CRASH]++;
   world->machine[0].up = false;
   world->off_until_ns = world->now_ns + off_ns;
+  if (world->options.disk) {
+    block_memory_cut(&world->disk);
+  }
   _exit(EXIT_CRASH);
 }
 
@@ -214,6 +221,16 @@ void sim_fail(const char *format, ...) {
 
 // --- a seed's processes
 
+// Only what is written takes memory.
+static void disk_init(void) {
+  usize blocks = DISK_LEN / DISK_BLOCK;
+  u8 *at = map_at(DISK_AT, 2 * DISK_LEN + blocks * sizeof(u32), MAP_SHARED);
+  block_memory_init(&world->disk, span_of(at, DISK_LEN), span_of(at + DISK_LEN, DISK_LEN),
+                    (u32 *)(void *)(at + 2 * DISK_LEN), DISK_BLOCK,
+                    sim_stream(SIM_STREAM_DISKS, 0).state);
+  world->disk.facts.discard_max = world->disk.facts.zero_max = 0;
+}
+
 static void world_init(const struct sim_options *o) {
   usize len = sizeof(struct world) + HOST_HEAP +
               (usize)MACHINES_MAX * RX_BUFFERS * PLAT_RXBUF_SIZE + 16 * PLAT_PAGE;
@@ -224,6 +241,9 @@ static void world_init(const struct sim_options *o) {
   world->links = sim_stream(SIM_STREAM_LINKS, 0);
   world->cores = sim_stream(SIM_STREAM_CORES, 0);
   world->devices = sim_stream(SIM_STREAM_DEVICES, 0);
+  if (o->disk) {
+    disk_init();
+  }
   u8 *at = (u8 *)world + ALIGN_UP(sizeof(struct world), (usize)PLAT_PAGE);
   for (u32 m = 0; m < MACHINES_MAX; m++) {
     world->machine[m].blocks = at;
@@ -248,7 +268,7 @@ static void world_init(const struct sim_options *o) {
 
 static NORETURN void boot(void) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
-  (void)map_at(BROKER_AT, BROKER_MEMORY, MAP_PRIVATE);
+  (void)map_at(BROKER_AT, broker_memory(), MAP_PRIVATE);
   (void)map_at(STACKS_AT, STACKS_LEN, MAP_PRIVATE);
   alarm(SEED_SECONDS);
   if (world->result.boots++ > 0) {

@@ -41,6 +41,7 @@ enum sim_stream {
   SIM_STREAM_SWARM,  // what this seed does at all
   SIM_STREAM_CLIENTS,
   SIM_STREAM_HOSTS,
+  SIM_STREAM_DISKS,
 };
 u64 sim_draw(struct sim_rng *r);
 u32 sim_below(struct sim_rng *r, u32 below);  // 0..below-1; 0 when below is 0
@@ -84,6 +85,7 @@ struct sim_options {
   u32 stall;     // of 1 000 000 turns
   u64 stall_ns;  // at most
   bool tx_csum, tso;
+  bool disk;         // an empty one at first, with a volatile cache (store/block_memory.h)
   const char *pcap;  // file, or NULL
   bool console;      // shows the broker's console
   bool hold;         // on a failure waits for a debugger instead of ending

@@ -4,6 +4,7 @@
 #include "loop/fiber.h"
 #include "plat/plat.h"
 #include "plat/sim/sim.h"
+#include "store/block_memory.h"
 
 #define RX_BUFFERS 1024u  // of each machine
 #define TX_HELD_MAX 512u
@@ -12,6 +13,10 @@
 #define MACHINES_MAX (1 + SIM_HOSTS_MAX)  // 0: the broker's
 #define CONSOLE_KEPT 16384u
 #define BROKER_MEMORY (64ull << 20)
+#define BROKER_MEMORY_DISK (160ull << 20)
+#define DISK_LEN (2048ull << 20)
+#define DISK_BLOCK 4096u
+#define DISK_NS (200 * SIM_US)    // an operation, about
 #define HOST_HEAP (128ull << 20)  // what sim_shared gives
 #define WORK_NS 100ull            // a look at the clock
 
@@ -70,6 +75,7 @@ struct world {
   u32 heap[PACKETS_MAX];  // packets by (at_ns, order)
   u32 heap_count;
   u64 order;
+  struct block_memory disk;
   bool stop_asked, broker_ended, over;
   u64 longest_stall_ns;
   char console[CONSOLE_KEPT];
