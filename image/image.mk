@@ -41,9 +41,26 @@ $(IMG)/efi.img: $(IMG)/BOOTX64.EFI $(IMG)/BOOTAA64.EFI
 	@touch -hd @$(iso_epoch) $^
 	@mmd -i $@ ::/EFI ::/EFI/BOOT && mcopy -m -i $@ $^ ::/EFI/BOOT/
 
-$(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(B)/aarch64/Image $(IMG)/config.slot $(IMG)/eltorito.img $(IMG)/efi.img image/grub.cfg image/image.mk
+# What the installer puts on a disk (docs/formats/install.md). This GRUB knows where it was started from and needs no search.
+GRUB_DISK := part_gpt fat normal configfile echo test true sleep minicmd terminal all_video search search_label
+$(IMG)/unfinished.bin: image/unfinished.S
+	@mkdir -p $(@D)
+	@$(CLANG) --target=i386-unknown-none-elf -c $< -o $(@:.bin=.o)
+	@$(LD) -m elf_i386 -Ttext=0x7c00 --oformat binary $(@:.bin=.o) -o $@
+$(IMG)/disk-core.img: image/image.mk
+	grub-mkimage -O i386-pc -o $@ -p '(,gpt2)/grub' $(GRUB_DISK) multiboot2 biosdisk serial vbe vga
+$(IMG)/DISKX64.EFI: image/image.mk
+	grub-mkimage -O x86_64-efi -o $@ -p /grub $(GRUB_DISK) multiboot2 efi_gop
+$(IMG)/DISKAA64.EFI: $(IMG)/grub-arm64/moddep.lst
+	grub-mkimage -O arm64-efi -d $(IMG)/grub-arm64 -o $@ -p /grub $(GRUB_DISK) linux fdt efi_gop
+$(IMG)/install.img: image/mkinstall $(IMG)/unfinished.bin $(IMG)/disk-core.img $(IMG)/DISKX64.EFI $(IMG)/DISKAA64.EFI \
+  image/disk.cfg $(B)/x86_64/urmqtt.elf $(B)/aarch64/Image
+	image/mkinstall $@ $(VERSION) /usr/lib/grub/i386-pc/boot.img $(IMG)/disk-core.img $(IMG)/unfinished.bin $(IMG)/DISKX64.EFI \
+	  $(IMG)/DISKAA64.EFI image/disk.cfg $(B)/x86_64/urmqtt.elf $(B)/aarch64/Image
+
+$(B)/urmqtt.iso: $(B)/x86_64/urmqtt.elf $(B)/aarch64/Image $(IMG)/config.slot $(IMG)/eltorito.img $(IMG)/efi.img $(IMG)/install.img image/grub.cfg image/image.mk
 	@rm -rf $(IMG)/root && mkdir -p $(IMG)/root/boot/grub $(IMG)/root/.disk
-	@cp $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/root/boot/
+	@cp $(B)/x86_64/urmqtt.elf $(IMG)/config.slot $(IMG)/install.img $(IMG)/root/boot/
 	@cp $(B)/aarch64/Image $(IMG)/root/boot/urmqtt.aarch64
 	@cp $(IMG)/eltorito.img image/grub.cfg $(IMG)/root/boot/grub/
 	@echo "urMQTT $(VERSION)" >$(IMG)/root/$(ISO_MARK)

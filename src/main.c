@@ -8,6 +8,7 @@
 #include "admin/log.h"
 #include "admin/serve.h"
 #include "admin/serve_store.h"
+#include "admin/setup.h"
 #include "admin/sys.h"
 #include "loop/loop.h"
 
@@ -48,6 +49,13 @@ static void print_end(const struct core *core) {
   }
 }
 
+static void find_store(struct carve *carve, bool check) {
+  if (!check && !serve_store_find(carve)) {
+    say("Stopped: what is on the disk is needed, and nothing is served without it.");
+    plat_end(END_STOP);
+  }
+}
+
 void urmqtt_main(void) {
   struct carve carve;
   struct limits limits;
@@ -57,10 +65,10 @@ void urmqtt_main(void) {
   }
   say("urMQTT " URMQTT_VERSION ", an MQTT broker that is the operating system");
   carve_init(&carve);
+  setup_interactive(&carve);
   const struct config *config = serve_config(&carve);
-  if (!check && !serve_store_find(&carve)) {
-    plat_end(END_STOP);
-  }
+  setup_started_from_medium(&carve, config);
+  find_store(&carve, check);
   bool enough = serve_security_init(&carve, config);
   limits_from_memory(carve_left(&carve), cores_wanted(config, &carve), &limits);
   serve_limits(config, &limits);

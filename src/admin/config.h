@@ -142,6 +142,8 @@ struct config {
   bool persistence;         // mosquitto's: with a disk it is always so, without one it cannot be
   bool storage_required;    // without a disk nothing is served
   bool durability_relaxed;  // acknowledgements do not wait for the disk
+  struct bytes install_serial;  // `install auto`: of the disk; empty: not asked for
+  bool install_force;           // whatever is on it
 };
 
 #define SYSLOG_DAEMON 3u  // facilities of RFC 5424 6.2.1; log_facility N is local N

@@ -2,6 +2,22 @@
 // Keywords of the machine: its network (ours), and mosquitto's of the process and of logs.
 #include "admin/keyword.h"
 
+// `install auto SERIAL [force]` (setup.h).
+static void on_install(struct parser *p, void *field) {
+  struct bytes rest = value_of(p);
+  struct bytes how = next_word(&rest);
+  struct bytes serial = next_word(&rest);
+  struct bytes force = next_word(&rest);
+  (void)field;
+  if (!bytes_equal_str(how, "auto") || serial.len == 0 || next_word(&rest).len > 0 ||
+      (force.len > 0 && !bytes_equal_str(force, "force"))) {
+    problem(p, CONFIG_ERROR, "install wants: auto SERIAL-OF-THE-DISK [force]");
+    return;
+  }
+  p->config->install_serial = serial;
+  p->config->install_force = force.len > 0;
+}
+
 static bool parse_mac(struct bytes text, u8 mac[6]) {
   if (text.len != 17) {
     return false;
@@ -235,6 +251,7 @@ static void on_console_user(struct parser *p, void *field) {
 
 const struct keyword keywords_system[] = {
     {"network", .take = on_network},
+    {"install", .take = on_install},
     {"include_dir", .take = on_include},
     {"console_user", .take = on_console_user},
     {"log_dest", BY(SCOPE_GLOBAL, struct config, log_topic, on_log_dest),

@@ -91,6 +91,11 @@ const struct config *serve_current(void) {
   return read.any ? &read.config[read.now] : NULL;
 }
 
+const char *serve_source_name(void) {
+  ASSERT(read.any);
+  return read.source[read.now].name;
+}
+
 enum serve_found serve_candidate(const struct config **out) {
   u32 k = spare();
   struct source *s = &read.source[k];

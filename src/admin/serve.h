@@ -38,6 +38,9 @@ struct bytes serve_candidate_tar(void);
 void serve_candidate_drop(void);
 void serve_candidate_take(void);  // it is the one in use from now on
 
+// Where the one in use comes from.
+const char *serve_source_name(void);
+
 // The configured ceilings, put into the limits; NULL: none. The first call's are what counts
 // where a later configuration says nothing.
 void serve_limits(const struct config *c, struct limits *l);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "admin/serve_store.h"
 
+#include "admin/disk_look.h"
 #include "admin/serve.h"
 #include "broker/broker.h"
 #include "store/store.h"
@@ -65,9 +66,16 @@ static bool worth_saying(u8 v, bool named) {
 }
 
 bool serve_store_find(struct carve *carve) {
-  bool named = asked_for("named-disk");
+  // By its name, or this machine was started from it.
+  bool named = asked_for("named-disk") || command_line_has("medium=disk");
+  if (command_line_has("medium=iso")) {
+    return true;  // live: writes nothing
+  }
   if (plat_disk(0) == NULL) {
-    return true;
+    if (named) {
+      say("no disk is found behind virtio-blk or virtio-scsi");
+    }
+    return !named;
   }
   struct span memory = carve_take(carve, DISK_MEMORY, PLAT_PAGE);
   for (u32 n = 0; plat_disk(n) != NULL && disk == NULL && memory.ptr != NULL; n++) {

@@ -7,8 +7,9 @@
 #include "loop/core.h"
 
 // Looks at every disk; the first that carries our layout is opened. Takes memory before it is
-// divided. May set up a disk that the platform has just made ("new-disk" in its command line).
-// False: a disk was asked for by name and is not to be used: said on the console.
+// divided. None when the machine was started from the medium. May set up a disk that the platform
+// has just made ("new-disk" in its command line). False: a disk was asked for by name and is not to
+// be used: said on the console.
 bool serve_store_find(struct carve *carve);
 // Reads what is on it into the broker; rules must be in force. From then on what is promised is
 // written to it. False: `storage required` and there is none, or it cannot be read: said.

@@ -7,11 +7,13 @@
 //     archive itself; an empty slot is passed over in silence.
 #include "admin/source.h"
 
+#include "admin/disk_look.h"
 #include "admin/medium.h"
 #include "admin/serve.h"
 #include "admin/serve_store.h"
 #include "admin/slot.h"
 #include "base/fmt.h"
+#include "tls/digest.h"
 
 #define BUNDLES_MAX 40u
 #define WAIT_STARTING_NS 60000000000ull  // above the drivers' own deadlines and resets
@@ -111,11 +113,15 @@ static bool slot_or_archive(const struct plat_bundle *found, u32 count, struct s
         bytes_starts_with(name, bytes_str(SOURCE_UNREADABLE))) {
       continue;
     }
+    struct bytes tar = install_image_behind(found[i].tar);
+    if (tar.len == 0 && found[i].tar.len > 0) {
+      continue;  // the installer's files
+    }
     name_it(out, "", name);
-    out->tar = found[i].tar;
+    out->tar = tar;
     out->bundle = found[i];
     out->again = found[i].release != NULL;
-    enum err e = slot_payload(found[i].tar, &out->tar);
+    enum err e = slot_payload(tar, &out->tar);
     if (e == ERR_OK || e == ERR_UNSUPPORTED) {
       return true;
     }
@@ -132,6 +138,39 @@ static struct {
   struct span bundle[2];  // for packing: one in use, one for the next
   struct span window;
 } memory;
+
+// The area that the superblock names on the first disk of ours. Not while the store uses the disk:
+// what was read at the start is what stands there.
+static bool disk_area(struct span room, u64 wait_ns, struct source *out) {
+  static struct medium medium;
+  static struct disk d;
+  struct block *b = plat_disk(0);
+  for (u32 n = 0; b != NULL && memory.window.ptr != NULL; b = plat_disk(++n)) {
+    struct block_info i;
+    struct volume_medium v;
+    u64 run = 0;
+    block_info(b, &i);
+    if (!disk_look_wanted(&i) || disk_look_open(&d, b, memory.window) > DISK_OURS_READ_ONLY) {
+      continue;
+    }
+    u32 live = d.super.roots.config_live;
+    if (live == 0 || !medium_open(&medium, b, memory.window, wait_ns, &v)) {
+      return false;
+    }
+    u64 at = d.super.partition_at +
+             extents_at(&d.super.extents, live == 1 ? ROLE_CONFIG_A : ROLE_CONFIG_B, 0, &run);
+    struct span slot = span_of(room.ptr, (usize)MIN(run, (u64)room.len));
+    name_it(out, "the disk ", bytes_str(i.name));
+    enum err e = v.read(v.ctx, at, slot) ? slot_payload(span_bytes(slot), &out->tar) : ERR_IO;
+    if (e == ERR_OK) {
+      out->area = true;
+      return true;
+    }
+    say("configuration: %s is damaged (%s) and not used", out->name, err_name(e));
+    return false;
+  }
+  return false;
+}
 
 static bool disk_volume(struct span room, u64 wait_ns, struct source *out) {
   static struct medium medium;
@@ -164,8 +203,14 @@ bool source_read(const struct source *current, struct source *out) {
   u32 count = plat_bundles(found, BUNDLES_MAX);
   *out = (struct source){.memory = current != NULL ? 1 - current->memory : 0};
   struct span room = memory.bundle[out->memory];
-  bool got = room.ptr != NULL && loader_volume(found, count, room, out);
   u64 wait_ns = current != NULL ? WAIT_SERVING_NS : WAIT_STARTING_NS;
+  if (current != NULL && current->area) {
+    *out = *current;
+    return true;
+  }
+  bool got = room.ptr != NULL && current == NULL && !command_line_has("medium=iso") &&
+             disk_area(room, wait_ns, out);
+  got = got || (room.ptr != NULL && loader_volume(found, count, room, out));
   got = got || (room.ptr != NULL && disk_volume(room, wait_ns, out));
   return got || slot_or_archive(found, count, out);
 }

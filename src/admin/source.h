@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the configuration comes from: a volume labelled CIDATA or URMQTT before the slot in the
-// image before nothing (DESIGN 4). Every source that was looked at and not taken is named.
+// Where the configuration comes from: the area for it on our own disk, unless the machine was
+// started from the medium, before a volume labelled CIDATA or URMQTT before the slot in the image
+// before nothing (DESIGN 4). Every source that was looked at and not taken is named.
 #pragma once
 #include "admin/ustar.h"
 #include "loop/carve.h"
@@ -16,6 +17,7 @@ struct source {
   char name[96];
   struct bytes tar;
   bool again;  // reading it again shows what has become of it; false: it was read once, at start
+  bool area;   // it stands in the configuration area of our own disk
   u8 memory;   // which of the two that source_find took holds `tar`, when it was packed
   struct plat_bundle bundle;  // to be released, when it has a function for that
 };

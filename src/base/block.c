@@ -21,3 +21,21 @@ bool block_op_fits(const struct block_info *i, const struct block_op *op) {
   default: return false;
   }
 }
+
+void block_text(char out[BLOCK_TEXT_MAX], struct bytes said) {
+  usize from = 0;
+  usize end = bytes_find(said, 0);
+  end = MIN(end, said.len);
+  while (from < end && said.ptr[from] == ' ') {
+    from++;
+  }
+  while (end > from && said.ptr[end - 1] == ' ') {
+    end--;
+  }
+  u32 n = 0;
+  for (; from + n < end && n < BLOCK_TEXT_MAX - 1; n++) {
+    u8 c = said.ptr[from + n];
+    out[n] = c >= ' ' && c < 127 ? (char)c : '?';
+  }
+  out[n] = 0;
+}

@@ -19,6 +19,7 @@
 #define BLOCK_INFLIGHT_MAX 64u         // operations a device may hold
 #define BLOCK_TRANSFER_MAX (1u << 20)  // bytes of one READ or WRITE, at most
 #define BLOCK_NAME_MAX 32u
+#define BLOCK_TEXT_MAX 32u  // of what a device says of itself
 
 enum block_kind { BLOCK_READ, BLOCK_WRITE, BLOCK_FLUSH, BLOCK_DISCARD, BLOCK_ZERO };
 
@@ -44,6 +45,8 @@ struct block_done {
 
 struct block_info {
   char name[BLOCK_NAME_MAX];
+  char model[BLOCK_TEXT_MAX];   // as the device says; "" when it does not
+  char serial[BLOCK_TEXT_MAX];  // the same
   u64 len;           // bytes; may grow
   u32 block_len;     // logical block, bytes; a power of two, 512..65536
   u32 physical_len;  // of the medium's own block, as it says; >= block_len
@@ -78,5 +81,8 @@ static inline u32 block_submit(struct block *b, const struct block_op *ops, u32 
 static inline u32 block_complete(struct block *b, u64 now_ns, struct block_done *out, u32 max) {
   return b->complete(b, now_ns, out, max);
 }
+// What a device says of itself, for block_info: printable ASCII without spaces at either end; other
+// bytes become '?', a zero ends it.
+void block_text(char out[BLOCK_TEXT_MAX], struct bytes said);
 // May this operation go to a device with these facts?
 bool block_op_fits(const struct block_info *i, const struct block_op *op);

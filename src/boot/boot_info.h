@@ -10,7 +10,7 @@
 #include "base/cc.h"
 
 #define BOOT_RANGE_MAX 64u
-#define BOOT_MODULE_MAX 32u  // a slot, and the files of a configuration volume
+#define BOOT_MODULE_MAX 33u  // a slot, the installer's, and the files of a configuration volume
 #define BOOT_TEXT_MAX 1024u
 
 enum boot_path { BOOT_PVH, BOOT_MULTIBOOT2_BIOS, BOOT_MULTIBOOT2_EFI, BOOT_DEVICE_TREE, BOOT_EFI };

@@ -316,6 +316,27 @@ static void read_only(void **state) {
   assert_int_equal(one(w), BLOCK_REFUSED);
 }
 
+static void serials(void **state) {
+  (void)state;
+  disk_default(31, true);
+  assert_int_equal(plug(), ERR_OK);
+  assert_string_equal(facts.serial, "SN? 42");
+  assert_string_equal(facts.model, "a disk");
+  for (u32 k = 0; k < 3; k++) {  // one that has it, one that has not, one that says nothing
+    disk_default(32 + k, false);
+    assert_int_equal(plug(), ERR_OK);
+    D.no_id = k == 1;
+    D.silent = k == 2;
+    virtio_blk_identify(&blk);
+    block_info(dev, &facts);
+    assert_string_equal(facts.serial, k == 0 ? "twenty bytes without" : "");
+    assert_int_equal(blk.resets, k == 2);
+    D.silent = false;
+    struct block_op r = {.kind = BLOCK_READ, .len = facts.block_len, .memory = A[0].memory};
+    assert_int_equal(one(r), BLOCK_OK);
+  }
+}
+
 // What stands in the configuration is often nonsense or zero.
 static void zero_limits(void **state) {
   (void)state;
@@ -647,6 +668,7 @@ int main(void) {
       cmocka_unit_test(scsi_shapes),
       cmocka_unit_test(refused),
       cmocka_unit_test(read_only),
+      cmocka_unit_test(serials),
       cmocka_unit_test(zero_limits),
       cmocka_unit_test(without_flush),
       cmocka_unit_test(failing),

@@ -26,6 +26,7 @@ struct disk {
   bool zero_lies;   // says that it zeroed, and did not
   u32 attentions;   // so many commands get a unit attention first
   u32 busy;         // so many commands get BUSY
+  bool no_id;       // has no serial number
   bool no_sync;     // knows no SYNCHRONIZE CACHE
   u64 tags[1u << 16];
   u32 tag_count;
@@ -102,6 +103,10 @@ static u8 blk_do(const struct vq_desc *parts, u32 count) {
     assert_int_equal((parts[1].flags & 2) != 0, type == 0);
     assert_int_equal(at % D.block_len, 0);
     return move(parts + 1, data, at, type == 1) ? 0 : 1;
+  case 8:
+    assert_true(at == 0 && data == 1 && parts[1].len == 20 && (parts[1].flags & 2) != 0);
+    memcpy(arena_at(parts[1].phys, 20), "twenty bytes without", 20);
+    return D.no_id ? 2 : 0;
   case 4:
     assert_true(at == 0 && data == 0);
     D.flushes++;
@@ -187,15 +192,21 @@ static void scsi_inquire(struct command *c, u32 lun) {
   if (c->cdb[1] == 0) {
     a[0] = lun < SCSI_LUNS ? 0 : 0x7f;
     a[4] = 31;
+    memcpy(a + 8, "maker   a disk          1.0 ", 28);
     give(c, a, 36);
     return;
   }
   a[1] = c->cdb[2];
   if (c->cdb[2] == 0) {
-    a[3] = 3;
-    a[5] = 0xb0;
-    a[6] = 0xb2;
-    give(c, a, 7);
+    a[3] = 4;
+    a[5] = 0x80;
+    a[6] = 0xb0;
+    a[7] = 0xb2;
+    give(c, a, 8);
+  } else if (c->cdb[2] == 0x80) {
+    a[3] = 8;
+    memcpy(a + 4, " SN\x01 42 ", 8);
+    give(c, a, 12);
   } else if (c->cdb[2] == 0xb0) {
     a[3] = 60;
     store_be32(a + 8, D.size_max / D.block_len);

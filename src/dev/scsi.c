@@ -101,6 +101,13 @@ bool scsi_has_page(struct bytes a, u8 page) {
   return false;
 }
 
+struct bytes scsi_take_serial(struct bytes a) {
+  if (a.len < 4 || a.ptr[1] != 0x80) {
+    return bytes_of(NULL, 0);
+  }
+  return bytes_sub(a, 4, MIN(a.len - 4, (usize)load_be16(a.ptr + 2)));
+}
+
 void scsi_take_limits(struct bytes a, struct scsi_facts *f) {
   if (a.len < 16 || a.ptr[1] != 0xb0) {
     return;

@@ -55,6 +55,7 @@ void scsi_unmap(u8 cdb[SCSI_CDB_LEN], u8 list[SCSI_UNMAP_LEN], u64 at, u32 block
 // --- Answers. False: of no use.
 bool scsi_take_inquiry(struct bytes answer, struct scsi_facts *f);
 bool scsi_has_page(struct bytes list, u8 page);                        // of the answer to page 0
+struct bytes scsi_take_serial(struct bytes answer);                    // page 0x80; may be empty
 void scsi_take_limits(struct bytes answer, struct scsi_facts *f);      // page 0xb0
 bool scsi_take_provisioning(struct bytes answer);                      // page 0xb2: UNMAP is there
 bool scsi_take_capacity10(struct bytes answer, struct scsi_facts *f);  // false also: needs 16

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/block.h"
 #include "dev/scsi.c"
 
 int LLVMFuzzerTestOneInput(const u8 *data, usize len);
@@ -18,7 +19,11 @@ int LLVMFuzzerTestOneInput(const u8 *data, usize len) {
   u32 lun = 0;
   switch (exact[0] % 8) {
   case 0: (void)scsi_take_inquiry(a, &f); break;
-  case 1: (void)scsi_has_page(a, 0xb0); break;
+  case 1:
+    (void)scsi_has_page(a, 0xb0);
+    char text[BLOCK_TEXT_MAX];
+    block_text(text, scsi_take_serial(a));
+    break;
   case 2: scsi_take_limits(a, &f); break;
   case 3: (void)scsi_take_provisioning(a); break;
   case 4: (void)scsi_take_capacity10(a, &f); break;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "dev/virtio_blk.h"
 
+#include "arch/cpu.h"
+
 #define F_SIZE_MAX (1ull << 1)
 #define F_SEG_MAX (1ull << 2)
 #define F_RO (1ull << 5)
@@ -33,6 +35,7 @@
 #define T_IN 0u
 #define T_OUT 1u
 #define T_FLUSH 4u
+#define T_GET_ID 8u
 #define T_DISCARD 11u
 #define T_WRITE_ZEROES 13u
 #define S_OK 0u
@@ -46,6 +49,9 @@
 #define SLOT 64u  // bytes: header at 0, segment at 16, status at 32; none crosses a page
 #define SLOT_SEGMENT 16u
 #define SLOT_STATUS 32u
+#define SLOT_ID 40u
+#define ID_LEN 20u
+#define ID_NS 2000000000ull
 #define HEADER_LEN 16u
 #define DATA_PARTS_MAX 16u
 #define LOOK_NS 1000000000ull
@@ -280,6 +286,39 @@ static u32 complete(struct block *block, u64 now_ns, struct block_done *out, u32
 
 static void info(struct block *block, struct block_info *out) {
   *out = ((struct virtio_blk *)(void *)block)->facts;
+}
+
+// virtio 1.2 5.2.6: twenty bytes, shorter ones end with a zero. The first slot's memory is used; no
+// slot is held.
+void virtio_blk_identify(struct virtio_blk *b) {
+  ASSERT(b->requests.held == 0);
+  ASSERT(vq_outstanding(&b->q) == 0);
+  u8 *at = b->memory;
+  memset(at, 0, SLOT);
+  store_le32(at, T_GET_ID);
+  at[SLOT_STATUS] = S_UNWRITTEN;
+  struct vq_part parts[3] = {{b->memory_phys, HEADER_LEN, false},
+                             {b->memory_phys + SLOT_ID, ID_LEN, true},
+                             {b->memory_phys + SLOT_STATUS, 1, true}};
+  if (!vq_add(&b->q, parts, ARRAY_COUNT(parts), at)) {
+    return;
+  }
+  if (vq_publish(&b->q)) {
+    virtio_notify(&b->virtio, QUEUE);
+  }
+  void *token = NULL;
+  u32 unused = 0;
+  u64 until = b->virtio.ops->now_ns() + ID_NS;
+  while (!vq_take(&b->q, &token, &unused)) {
+    if (b->q.broken || b->virtio.ops->now_ns() > until) {
+      start_again(b);
+      return;
+    }
+    cpu_relax();
+  }
+  if (at[SLOT_STATUS] == S_OK) {
+    block_text(b->facts.serial, bytes_of(at + SLOT_ID, ID_LEN));
+  }
 }
 
 bool virtio_blk_arm(struct virtio_blk *b, bool want) {

@@ -31,6 +31,9 @@ bool virtio_blk_is(const struct pci_dev *d);
 // ERR_UNSUPPORTED also for a device whose queue is too short for one request.
 enum err virtio_blk_open(struct virtio_blk *b, const struct pci_dev *d, const struct dma_ops *ops,
                          const char *name, u64 msi_address, u32 msi_data);
+// Asks for the serial number, for info, and waits for it; right after opening, before anything is
+// submitted. A device that does not say it has none; one that does not answer is started again.
+void virtio_blk_identify(struct virtio_blk *b);
 // Before a halt (true): asks for an interrupt, and returns whether there is work already. After it
 // (false): none wanted.
 bool virtio_blk_arm(struct virtio_blk *b, bool want);

@@ -7,6 +7,7 @@
 
 #define READY_TRIES 10u
 #define PAGE_LIST 0x00
+#define PAGE_SERIAL 0x80
 #define PAGE_LIMITS 0xb0
 #define PAGE_PROVISIONING 0xb2
 #define LUNS_SHOWN 31u  // of one target: what fits an answer
@@ -41,6 +42,12 @@ static void ask_pages(struct virtio_scsi_lun *l) {
   }
   bool limits = scsi_has_page(a, PAGE_LIMITS);
   bool provisioning = scsi_has_page(a, PAGE_PROVISIONING);
+  if (scsi_has_page(a, PAGE_SERIAL)) {
+    scsi_inquiry(cdb, PAGE_SERIAL, SCSI_ANSWER_MAX);
+    if (ask(l, cdb, SCSI_ANSWER_MAX, &a) == ERR_OK) {
+      block_text(l->facts.serial, scsi_take_serial(a));
+    }
+  }
   if (limits) {
     scsi_inquiry(cdb, PAGE_LIMITS, 64);
     if (ask(l, cdb, 64, &a) == ERR_OK) {
@@ -96,6 +103,9 @@ static bool add(struct virtio_scsi *h, u32 target, u32 lun, const char *name) {
   scsi_inquiry(cdb, -1, 36);
   if (ask(l, cdb, 36, &a) != ERR_OK || !scsi_take_inquiry(a, &l->scsi)) {
     return false;
+  }
+  if (a.len >= 32) {
+    block_text(l->facts.model, bytes_sub(a, 16, 16));  // product identification
   }
   ask_pages(l);
   if (!ask_size(l)) {

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The orders of writing, each a script:
-//   format  superblock generation 1 in its pair | the other pair zeroed | last table | first table
+//   format  superblock generation 1 in its pair | the other pair zeroed | last table | first table:
+//           what lies behind block 0 | block 0
 //   update  the pair that does not hold the last good generation | read back
 //   grow    last table at the new end | first table | update with the new extents
 //   repair  the damaged copy from the good one
 // A bar is a flush. Cut a script anywhere: what counted before still counts, or what is new does.
-// The first table is written last when formatting: until then the disk is what it was, as far as
-// the table says.
+// The first table is written last when formatting, and of it block 0, which a disk writes whole or
+// not at all: until then the disk is what block 0 says that it was.
 #include "store/disk.h"
 
 enum { STAGE_IDLE, STAGE_TABLES, STAGE_SLOTS, STAGE_FORMAT, STAGE_WRITE, STAGE_REPAIR };
@@ -111,6 +112,9 @@ static enum disk_verdict judge_tables(struct disk *d) {
   struct gpt last;
   enum err e1 = gpt_read_first(span_bytes(d->first), d->info.block_len, blocks, &d->gpt);
   enum err e2 = gpt_read_last(span_bytes(d->last), d->info.block_len, blocks, &last);
+  if (gpt_mbr_foreign(span_bytes(d->first))) {
+    return DISK_FOREIGN;  // also what an installation that was not finished leaves in block 0
+  }
   if (e1 == ERR_RANGE) {
     return DISK_SHRUNK;
   }
@@ -120,9 +124,6 @@ static enum disk_verdict judge_tables(struct disk *d) {
     return unread ? DISK_IO : none ? DISK_EMPTY : DISK_FOREIGN;
   }
   struct span entries = first_entries(d);
-  if (e1 == ERR_NOT_FOUND && gpt_mbr_foreign(span_bytes(d->first))) {
-    return DISK_FOREIGN;
-  }
   if (e1 != ERR_OK) {
     d->gpt = last;
     d->repairs |= DISK_REPAIR_TABLE_FIRST;
@@ -188,12 +189,20 @@ static void add_pair(struct disk *d, const struct superblock *s) {
   }
 }
 
-static void add_table(struct disk *d, bool first) {
-  struct span s = first ? d->first : d->last;
-  u64 at = first ? 0 : last_at(d);
+static void add_checked(struct disk *d, u64 at, struct span s) {
   script_add(&d->script, SCRIPT_WRITE, at, s);
   script_add(&d->script, SCRIPT_FLUSH, 0, (struct span){0});
   script_add(&d->script, SCRIPT_VERIFY, at, s);
+}
+
+static void add_table(struct disk *d, bool first) {
+  u32 n = d->info.block_len;
+  if (first) {
+    add_checked(d, n, span_of(d->first.ptr + n, d->first.len - n));
+    add_checked(d, 0, span_of(d->first.ptr, n));
+  } else {
+    add_checked(d, last_at(d), d->last);
+  }
 }
 
 static u32 unit_of(const struct block_info *i) {
@@ -227,26 +236,41 @@ static void format_tables(struct disk *d, const u8 *seed) {
   gpt_seal_last(&d->gpt, d->last);
 }
 
+bool disk_plan(const struct block_info *info, struct superblock *out) {
+  u32 n = info->block_len;
+  u32 unit = unit_of(info);
+  u64 at = ALIGN_UP(DATA_AT, (u64)unit);
+  u64 blocks = info->len / n;
+  u64 end = blocks * n > at ? (gpt_usable_last(n, blocks) + 1) * n : 0;
+  u64 len = end > at ? ALIGN_DOWN(end - at, (u64)unit) : 0;
+  *out =
+      (struct superblock){.generation = 1, .partition_at = at, .partition_len = len, .unit = unit};
+  return extents_plan(&out->extents, len, unit) == ERR_OK;
+}
+
 void disk_format_start(struct disk *d, struct block *block, digest_fn *digest, struct span memory,
                        const u8 *seed) {
+  disk_install_start(d, block, digest, memory, seed, bytes_of(NULL, 0), 0);
+}
+
+void disk_install_start(struct disk *d, struct block *block, digest_fn *digest, struct span memory,
+                        const u8 *seed, struct bytes boot_code, u32 config_live) {
+  ASSERT(boot_code.len <= DISK_BOOT_CODE);
+  ASSERT(config_live <= 2);
   if (!prepare(d, block, digest, memory)) {
     return;
   }
-  u32 n = d->info.block_len;
-  u32 unit = unit_of(&d->info);
-  u64 at = ALIGN_UP(DATA_AT, (u64)unit);
-  u64 blocks = d->info.len / n;
-  u64 end = blocks * n > at ? (gpt_usable_last(n, blocks) + 1) * n : 0;
-  u64 len = end > at ? ALIGN_DOWN(end - at, (u64)unit) : 0;
-  d->gpt = (struct gpt){.block_len = n, .blocks = blocks};
-  d->super =
-      (struct superblock){.generation = 1, .partition_at = at, .partition_len = len, .unit = unit};
-  if (extents_plan(&d->super.extents, len, unit) != ERR_OK) {
+  if (!disk_plan(&d->info, &d->super)) {
     finish(d, DISK_TOO_SMALL);
     return;
   }
+  d->gpt = (struct gpt){.block_len = d->info.block_len, .blocks = d->info.len / d->info.block_len};
+  d->super.roots.config_live = config_live;
   guid_from(d->super.uuid, seed + 4 * GPT_GUID_LEN);
   format_tables(d, seed);
+  if (boot_code.len > 0) {
+    memcpy(d->first.ptr, boot_code.ptr, boot_code.len);
+  }
   restart(d, STAGE_FORMAT);
   add_pair(d, &d->super);
   superblock_content(span_bytes(d->slot[2]), digest, d->content);

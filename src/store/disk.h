@@ -14,6 +14,7 @@
 
 #define DISK_MEMORY (88u << 10)  // bytes a struct disk works in
 #define DISK_SEED 80u            // random bytes for a format: five GUIDs
+#define DISK_BOOT_CODE 440u      // bytes of block 0 that a BIOS runs
 
 enum disk_verdict {
   DISK_OURS,
@@ -64,6 +65,13 @@ void disk_open_start(struct disk *d, struct block *block, digest_fn *digest, str
 // Destroys what is on the disk. seed: DISK_SEED random bytes.
 void disk_format_start(struct disk *d, struct block *block, digest_fn *digest, struct span memory,
                        const u8 *seed);
+// The same with code for a BIOS in block 0 (may be empty) and a configuration that the caller has
+// written already into area config_live (0 none, 1 A, 2 B) of what disk_plan says.
+void disk_install_start(struct disk *d, struct block *block, digest_fn *digest, struct span memory,
+                        const u8 *seed, struct bytes boot_code, u32 config_live);
+// What a format would make of a disk: place, unit and extents. False: it is too small. The block
+// length is one that disk_format_start takes.
+bool disk_plan(const struct block_info *info, struct superblock *out);
 // The following want an open disk with the verdict DISK_OURS and nothing under way.
 // Writes again what `repairs` names. Must come before the two below when it names something.
 void disk_repair_start(struct disk *d);

@@ -4,7 +4,7 @@
 #pragma once
 #include "store/disk.h"
 
-#define FOLD_WINDOWS 8u
+#define FOLD_WINDOWS 10u
 
 u8 *SHA256(const u8 *data, usize len, u8 out[32]);  // BoringSSL's, linked by the tests
 

@@ -50,8 +50,8 @@ NODISCARD enum err gpt_read_last(struct bytes area, u32 block_len, u64 device_bl
 // The first entry of a type. ERR_NOT_FOUND; ERR_MALFORMED: its blocks are not in the usable range.
 NODISCARD enum err gpt_find(const struct gpt *g, struct bytes entries, const u8 *type,
                             struct gpt_part *out);
-// Does the first block hold an old-style table of somebody else's (no entry of type 0xee)? Then a
-// last copy at the end of the disk is a leftover.
+// Does the first block hold an old-style table of somebody else's (no entry of type 0xee)? Then
+// copies of a GPT are leftovers (UEFI 2.10 5.2.3).
 bool gpt_mbr_foreign(struct bytes area);
 // First and last block that partitions may use.
 u64 gpt_usable_first(u32 block_len);

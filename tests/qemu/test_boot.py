@@ -177,10 +177,11 @@ def test_diagnostics():
     assert doc["start"]["path"] == "multiboot2, BIOS" and "aes" in doc["cpu"]["features"]
 
 
-def test_install_says_what_is_missing():
+def test_install_without_a_disk():
     with Machine(iso=ISO) as m:
         choose(m, 1)
-        m.expect("Nothing was written", 60)
+        out = m.expect("Stopped.", 60)
+        assert "none. Disks are found behind virtio-blk and virtio-scsi." in out
 
 
 def test_idle_uses_no_cpu():

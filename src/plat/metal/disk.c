@@ -45,6 +45,7 @@ static void start_blk(const struct pci_dev *d) {
     return;
   }
   blk_count++;
+  virtio_blk_identify(b);
   add(&b->block);
 }
 
@@ -116,6 +117,7 @@ void metal_disk_describe(struct writer *w) {
         i.read_only ? "read-only" : "writable", i.removable ? ", removable" : "",
         i.flush ? "yes" : "NO", i.write_cache ? "on" : "off", (unsigned long long)i.discard_max,
         (unsigned long long)i.zero_max);
+    fmt(w, "disk %s: model \"%s\", serial \"%s\"\n", i.name, i.model, i.serial);
   }
   for (u32 n = 0; n < blk_count; n++) {
     fmt(w, "disk blk%u: virtio-blk %s, interrupts %s, queue %u\n", n,

@@ -66,14 +66,6 @@ static void describe(void) {
   plat_console(writer_bytes(&w));
 }
 
-NORETURN static void install(void) {
-  plat_console(
-      BYTES_LIT("Installing to this machine's disk is not in this version: it comes with "
-                "the disk support.\nNothing was written. Choose \"urMQTT\" in the menu to "
-                "run from memory.\n"));
-  plat_end(END_STOP);
-}
-
 void metal_start(const struct boot_info *info) {
   metal_boot = info;
   cpu_set_local(first_local);
@@ -88,9 +80,6 @@ void metal_start(const struct boot_info *info) {
   machine_interrupts_start();
   random_init(info);
   describe();
-  if (metal_command_word("install")) {
-    install();
-  }
   metal_pci_start();
   metal_nic_start();
   metal_disk_start();
