@@ -109,8 +109,10 @@ bool serve_store_find(struct carve *carve) {
 // --- What is on it
 
 static void on_failed(void *ctx) {
-  (void)ctx;
+  struct broker *b = ctx;
   failed = true;
+  (void)broker_publish(b, BYTES_LIT("$SYS/broker/store/disk/state"), BYTES_LIT("3"), 2, true,
+                       plat_now_ns());
   say("error: disk %s: a write has failed. Nothing more is acknowledged that would have to survive "
       "a power cut; what was acknowledged is on the disk. Replace the disk and start again.",
       name);
@@ -170,6 +172,22 @@ void serve_store_say(const struct config *config) {
         name);
   } else {
     say("disk %s: what is acknowledged survives a power cut", name);
+  }
+}
+
+void serve_store_stats(struct serve_store_stats *out) {
+  *out = (struct serve_store_stats){.state = 0};
+  if (store != NULL) {
+    const struct journal *j = &store->journal;
+    bool full = store->state == STORE_READY && store_refuses(store);
+    *out = (struct serve_store_stats){.state = failed ? 3
+                                               : full ? 2
+                                                      : 1,
+                                      .records = j->records,
+                                      .bytes = j->bytes_written,
+                                      .flushes = j->batches,
+                                      .left_out = store->lost,
+                                      .free = store_left(store)};
   }
 }
 

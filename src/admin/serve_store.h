@@ -20,6 +20,13 @@ void serve_store_say(const struct config *config);
 const struct block *serve_store_disk(void);
 // Nothing that was recorded waits to be written any more (or there is no disk).
 bool serve_store_quiet(void);
+// For $SYS. state: 0 live mode, 1 a disk, 2 it is full for what is new, 3 it has failed.
+struct serve_store_stats {
+  u64 state, records, bytes, flushes;
+  u64 left_out;  // small records without room
+  u64 free;      // bytes of the journal
+};
+void serve_store_stats(struct serve_store_stats *out);
 // What was written, in one line (nothing without a disk).
 void serve_store_end(void);
 struct store;

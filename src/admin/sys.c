@@ -10,6 +10,7 @@
 
 #include "admin/load.h"
 #include "admin/serve.h"
+#include "admin/serve_store.h"
 #include "admin/syslog.h"
 #include "admin/task.h"
 #include "base/fmt.h"
@@ -26,6 +27,7 @@ struct own {  // values computed here
   u64 sent[16];
   u64 uptime_s, time_s, disconnected, heap, heap_maximum, dropped_frames, nothing, syslog_sent,
       syslog_dropped;
+  struct serve_store_stats store;
 };
 
 enum source { FROM_BROKER, FROM_SERVER, FROM_NET, FROM_ADMISSION, FROM_OWN, SOURCE_COUNT };
@@ -135,6 +137,12 @@ static const struct item items[] = {
     OWN("network/frames/dropped", dropped_frames),
     OWN("log/syslog/sent", syslog_sent),
     OWN("log/syslog/dropped", syslog_dropped),
+    OWN("store/disk/state", store.state),
+    OWN("store/disk/records", store.records),
+    OWN("store/disk/bytes", store.bytes),
+    OWN("store/disk/flushes", store.flushes),
+    OWN("store/disk/left out", store.left_out),
+    OWN("store/disk/free", store.free),
 };
 
 static const struct item loads[] = {
@@ -287,6 +295,7 @@ static void collect(struct core *core) {
   for (u32 i = 0; i < ARRAY_COUNT(n->rx_dropped); i++) {
     sys.own.dropped_frames += n->rx_dropped[i];
   }
+  serve_store_stats(&sys.own.store);
 }
 
 static void publish_all(struct core *core) {

@@ -205,7 +205,7 @@ static void write_entry(const struct session *s, struct entry *e, struct writer 
 void durable_ref(struct session *s, struct entry *e) {
   struct broker *b = s->b;
   ASSERT(s->number != 0);
-  if (open_for(b, e->message)) {
+  if (!bytes_starts_with(message_topic(e->message), SYSTEM) && open_for(b, e->message)) {
     write_entry(s, e, &b->durable.w);
     close_unless_routing(b, e->message);
   }
@@ -214,7 +214,7 @@ void durable_ref(struct session *s, struct entry *e) {
 void durable_group_ref(struct broker *b, const struct share *g, struct message *m) {
   struct record_ref ref = {.target = g->number, .qos = m->qos};
   ASSERT(g->number != 0);
-  if (open_for(b, m)) {
+  if (!bytes_starts_with(message_topic(m), SYSTEM) && open_for(b, m)) {
     record_write_ref(&ref, &b->durable.w);
     close_unless_routing(b, m);
   }
@@ -245,7 +245,10 @@ void durable_moved(struct broker *b, const struct session *s, const struct share
 enum durable_verdict durable_may_route(const struct broker *b, const struct message_in *in,
                                        bool retain, const struct session *publisher) {
   const struct durable *d = &b->durable;
-  bool keep = retain && !bytes_starts_with(in->topic, SYSTEM);
+  bool keep = retain;
+  if (bytes_starts_with(in->topic, SYSTEM)) {
+    return DURABLE_YES;  // nothing of it is kept
+  }
   bool kept_qos = in->qos > 0 || b->limits.upgrade_outgoing_qos;
   u64 refs = 0;
   for (u32 i = b->route_head; i != NONE; i = session_at(b, i)->route_next) {

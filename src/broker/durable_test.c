@@ -463,10 +463,61 @@ static void every_fault(void **state) {
   }
 }
 
+// A full journal makes no new promises and keeps the old: what was acknowledged is there, can be
+// fetched, and what is fetched is done with, also after a start.
+static void full(void **state) {
+  (void)state;
+  static u8 image[DISK_IMAGE];
+  static char text[1000][8];
+  struct broker_limits l;
+  struct mqtt_ack a = {.reason = 0};
+  struct bytes b;
+  u32 good = 0;
+  two_kept(&l);
+  client_detach(&s);
+  while (a.reason < MQTT_UNSPECIFIED_ERROR) {
+    CHECK(good < 1000);
+    snprintf(text[good], sizeof text[good], "%u", good);
+    CHECK(client_publish(&v, "q", text[good], 1, false, 1) == MQTT_SUCCESS);
+    disk_run(&w);
+    CHECK(next_type(&v, &b) == MQTT_PUBACK && mqtt_decode_ack(MQTT_V5, b, &a) == MQTT_SUCCESS);
+    good += a.reason < MQTT_UNSPECIFIED_ERROR ? 1 : 0;
+  }
+  CHECK(a.reason == MQTT_QUOTA_EXCEEDED && good > 100);
+  CHECK(client_publish(&v, "q", "live only", 0, false, 0) == MQTT_SUCCESS);  // nothing is promised
+  client_detach(&v);
+  client_free(&v);
+  client_free(&s);
+  disk_world_close(&w);
+  for (u32 boot = 0; boot < 2; boot++) {
+    memcpy(image, disk_now, DISK_IMAGE);
+    disk_attach(image, boot + 3, BLOCK_FAULT_NONE, 1);
+    CHECK(disk_world(&w, &l) && store_refuses(store));
+    client_init(&s, &w, MQTT_V5);
+    CHECK(connects(&s, "s", false, 1000) && s.connack.session_present);
+    u32 got = 0;
+    for (u32 i = boot == 0 ? 0 : 100; i < (boot == 0 ? 100 : good); i++, got++) {
+      struct mqtt_publish m;
+      disk_run(&w);
+      CHECK(next_type(&s, &b) == MQTT_PUBLISH);
+      CHECK(mqtt_decode_publish(MQTT_V5, b, &m) == MQTT_SUCCESS);
+      CHECK(bytes_equal_str(bytes_part(b, m.payload), text[i]));
+      CHECK(client_ack(&s, MQTT_PUBACK, m.packet_id, 0) == MQTT_SUCCESS);
+    }
+    CHECK(got > 0);
+    disk_run(&w);
+    client_detach(&s);
+    client_free(&s);
+    disk_run(&w);
+    disk_world_close(&w);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(live_ones_do_not_wait),
       cmocka_unit_test(qos_2_waits_for_its_record),
+      cmocka_unit_test(full),
       cmocka_unit_test(every_cut),
       cmocka_unit_test(a_lying_flush_is_found),
       cmocka_unit_test(not_waiting_is_found),

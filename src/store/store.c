@@ -285,8 +285,7 @@ bool store_room(const struct store *s, u64 len, u32 count, bool small) {
   return s->used + len + (u64)count * 2 * HEAD <= most;
 }
 
-// Bytes of the journal that may still be written.
-static u64 journal_left(const struct store *s) {
+u64 store_left(const struct store *s) {
   const struct journal *j = &s->journal;
   u64 in_use = j->sequence + 1 - j->place.oldest;
   ASSERT(in_use <= j->segments);
@@ -295,7 +294,7 @@ static u64 journal_left(const struct store *s) {
 
 bool store_refuses(const struct store *s) {
   u64 reserve = MIN((u64)STORE_RESERVE, s->journal.segments / 2 * s->segment_len);
-  return s->state != STORE_READY || journal_left(s) < reserve + s->used;
+  return s->state != STORE_READY || store_left(s) < reserve + s->used;
 }
 
 struct writer store_begin(struct store *s) {

@@ -99,6 +99,8 @@ bool store_stage(struct core *core, void *store);
 // Room for records of `len` payload bytes in all, `count` of them; small: also of what is kept for
 // records that nobody can be made to wait with.
 bool store_room(const struct store *s, u64 len, u32 count, bool small);
+// Bytes of the journal that may still be written.
+u64 store_left(const struct store *s);
 // No new promises: failed, or the journal is full.
 bool store_refuses(const struct store *s);
 // Memory for a record of at most RECORD_MAX bytes; one at a time. There must be room.
