@@ -119,6 +119,9 @@ static void mistakes(void **state) {
       {"crlfile empty", "is empty"},
       {"require_certificate yes", "true or false"},
       {"max_qos 3", "max_qos wants a number from 0 to 2"},
+      {"durability some", "durability wants strict or relaxed, not \"some\""},
+      {"listener_durability", "listener_durability wants"},
+      {"storage perhaps", "storage wants required or optional, not \"perhaps\""},
       {"max_qos -1", "0 to 2"},
       {"max_qos 99999999999999999999999999", "0 to 2"},
       {"max_connections 0", "1 to"},
@@ -348,6 +351,17 @@ static void included(void **state) {
 // mosquitto's rule: without a listener only its own machine is served, and nobody else lives here.
 static void no_listener(void **state) {
   (void)state;
+  assert_int_equal(
+      parse("allow_anonymous true\nlistener 1883\nlistener_durability relaxed\nlistener 1884\n"),
+      ERR_OK);
+  assert_true(config.listener[0].durability_relaxed && !config.listener[1].durability_relaxed);
+  assert_true(!config.durability_relaxed && !config.storage_required);
+  assert_int_equal(
+      parse("allow_anonymous true\ndurability relaxed\nstorage required\nlistener 1883\n"), ERR_OK);
+  assert_true(config.durability_relaxed && config.storage_required);
+  assert_int_equal(
+      parse("allow_anonymous true\ndurability strict\nstorage optional\nlistener 1883\n"), ERR_OK);
+  assert_true(!config.durability_relaxed && !config.storage_required);
   assert_int_equal(parse("persistence true\n"), ERR_OK);
   assert_int_equal(config.listener_count, 0);
   assert_non_null(strstr(report.problem[report.count - 1].text, "Write `listener 1883`"));
