@@ -12,9 +12,9 @@ $(B)/sim-asan/%.o: %.c
 	@mkdir -p $(@D)
 	$(CLANG) $(SIM_HOST) $(ASAN_OPT) -c $< -o $@
 $(B)/sim/sim: $(hosted_core_o) $(sim_fast_o) $(B)/hosted/arch/x86_64/switch.o $(B)/hosted/plat/hosted/stack_guard.o \
-              $(BORINGSSL_X86_LIB) $(ARGON2_X86_LIB)
+              $(BORINGSSL_X86_LIB) $(ARGON2_X86_LIB) $(SQLITE_X86_LIB)
 	$(CLANG) -no-pie -fuse-ld=lld -Wl,--gc-sections -o $@ $^
-$(B)/sim-asan/sim: $(asan_core_o) $(sim_asan_o) $(B)/asan/arch/x86_64/switch.o $(BORINGSSL_ASAN_LIB) $(ARGON2_ASAN_LIB)
+$(B)/sim-asan/sim: $(asan_core_o) $(sim_asan_o) $(B)/asan/arch/x86_64/switch.o $(BORINGSSL_ASAN_LIB) $(ARGON2_ASAN_LIB) $(SQLITE_ASAN_LIB)
 	$(CLANG) -no-pie -fsanitize=address,undefined -fuse-ld=lld -Wl,--gc-sections -o $@ $^
 sim: $(B)/sim/sim ## the simulator; build/sim/sim --seed 1
 sim-asan: $(B)/sim-asan/sim ## the same with ASan and UBSan
