@@ -41,7 +41,7 @@ enum tcp_admission { TCP_ADMITTED, TCP_EXPECTED, TCP_HELD };
 #define TCP_COPY_MAX 1024u      // smaller pieces are copied behind others, larger ones kept
 #define TCP_HELD_OOO_MAX 4096u  // receive buffers all connections hold, out-of-order ones refused
 #define TCP_HELD_MAX 12288u     // and any
-#define TCP_WINDOW_SHIFT 5u
+#define TCP_WINDOW_SHIFT 8u
 #define TCP_MS 1000000ull
 #define TCP_S 1000000000ull
 

@@ -264,6 +264,7 @@ static bool judge(struct net *net, struct tcp_half *h, const struct segment *s) 
   bool ends = (s->flags & TCPF_RST) != 0;
   if ((s->flags & TCPF_SYN) != 0 && s->seq == h->syn.seq && !ends) {
     send_syn_ack(net, &h->syn, h->isn, tcp_clock(net));  // ours was lost
+    h->repeated = true;
     return false;
   }
   bool old = h->syn.has_ts && s->opt.has_ts && seq_lt(s->opt.ts_value, h->syn.ts_value);
@@ -342,6 +343,9 @@ enum half_result tcp_half_input(struct net *net, const struct nic *nic, const st
   if (!judge(net, h, s)) {
     return HALF_TAKEN;
   }
+  if (!h->acked && !h->repeated) {  // which of two was acknowledged nobody knows (RFC 6298 3)
+    h->rtt_us = MAX((u32)((net->core->now_ns - h->born_ns) / 1000), 1u);
+  }
   h->acked = true;
   if (!wanted(net, flow, s)) {
     return HALF_TAKEN;
@@ -349,6 +353,9 @@ enum half_result tcp_half_input(struct net *net, const struct nic *nic, const st
   *out = open_conn(net, &h->syn, h->isn, h->epoch, h->born_ns);
   if (*out == NULL) {
     return HALF_TAKEN;
+  }
+  if (h->rtt_us != 0) {
+    tcp_rtt_sample(*out, h->rtt_us);
   }
   forget(net, h);
   return HALF_OPEN;

@@ -56,6 +56,7 @@ static void grow_window(struct tcp_conn *c, u32 acked) {
 
 static void enter_recovery(struct net *net, struct tcp_conn *c) {
   u32 flight = c->snd_nxt - c->snd_una;
+  flight -= MIN(flight, 2u * c->mss);  // RFC 5681 3.2 (2): not what limited transmit has sent
   c->ssthresh = MAX(flight / 2, 2u * c->mss);
   c->recover = c->snd_max;
   c->fast_dup = true;
@@ -71,7 +72,7 @@ static void on_duplicate_ack(struct net *net, struct tcp_conn *c) {
   } else if (c->dup_acks == 3 && seq_lt(c->recover, c->snd_una + 1)) {
     enter_recovery(net, c);
   } else if (c->dup_acks < 3) {
-    c->cwnd += c->dup_acks == 1 ? 0 : c->mss;  // limited transmit (RFC 3042)
+    c->cwnd += c->mss;  // limited transmit (RFC 3042), taken back below
     tcp_touch(net, c);
   }
 }
@@ -92,6 +93,7 @@ static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment
       c->cwnd = MIN(c->ssthresh, MAX(c->snd_nxt - c->snd_una, c->mss) + c->mss);
       c->fast_dup = false;
     } else {
+      c->cwnd -= MIN((u32)c->dup_acks * c->mss, c->cwnd - c->mss);
       grow_window(c, acked);
       // Kept near: half the sequence space later it would compare as the future.
       c->recover = seq_lt(c->recover, c->snd_una) ? c->snd_una : c->recover;
@@ -295,7 +297,9 @@ static bool on_established(struct net *net, struct tcp_conn *c, const struct seg
   c->rtx_ns = U64_MAX;
   c->end_ns = U64_MAX;
   c->retries = 0;
-  tcp_take_rtt(net, c, s);
+  if (c->srtt_us == 0) {  // else its SYN-ACK was timed; data comes when its client likes
+    tcp_take_rtt(net, c, s);
+  }
   if (c->ops != NULL) {  // O2: both ends had opened it at once
     net->stats.tcp_connected++;
     c->ops->opened(c->user, c);

@@ -324,11 +324,11 @@ void tcp_send_syn_at(struct net *net, struct tcp_conn *c, u32 ts) {
   struct writer w = writer_init(span_of(h + TCP_LEN, 40));
   write_be16(&w, 2 << 8 | 4);
   write_be16(&w, (u16)tcp_mss_of(ip_mtu(nic, c->remote), c->remote));
-  if (c->sack_ok) {
+  if (c->sack_ok && !c->ts_ok) {
     write_bytes(&w, BYTES_LIT("\x01\x01\x04\x02"));
   }
-  if (c->ts_ok) {
-    write_bytes(&w, BYTES_LIT("\x01\x01\x08\x0a"));
+  if (c->ts_ok) {  // SACK permitted in the place of its padding
+    write_bytes(&w, c->sack_ok ? BYTES_LIT("\x04\x02\x08\x0a") : BYTES_LIT("\x01\x01\x08\x0a"));
     write_be32(&w, ts);
     write_be32(&w, c->ts_recent);
   }

@@ -49,7 +49,7 @@ static u32 reorder_window_us(const struct tcp_conn *c, const struct tcp_flight *
     return 0;
   }
   u64 window = (u64)f->min_rtt_us / 4 * (c->reo_mult + 1u);
-  return (u32)MIN(window, (u64)c->srtt_us);
+  return (u32)(c->srtt_us != 0 ? MIN(window, (u64)c->srtt_us) : window);
 }
 
 // 6.2 step 5.
