@@ -54,7 +54,7 @@ fuzz-coverage: fuzz-build ## which lines of each source the fuzz targets' corpor
 # --- ThreadSanitizer: what runs on several threads.
 TSAN_OPT := -O1 -fPIE -fsanitize=thread -DURMQTT_VERSION='"$(VERSION)"'
 tsan_src := $(filter base/% loop/% mqtt/% broker/% plat/% store/%,$(patsubst src/%,%,$(filter-out src/store/vfs%,$(core_lib_src))))
-tsan_tests := loop/mailbox_test plat/steer_test broker/cross_thread_test
+tsan_tests := loop/mailbox_test plat/steer_test plat/outbox_test broker/cross_thread_test
 $(B)/tsan/%.o: src/%.c
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(TSAN_OPT) -c $< -o $@

@@ -11,7 +11,8 @@
 //   cpu_random_word         one hardware random word; false: there is no unit, or it had none
 //   cpu_mul_div             a * b / c over 128 bits; the quotient must fit 64
 //   cpu_set_local           where this core's CORE_LOCAL data lie: in `block`, zeroed, of
-//                           CPU_LOCAL_LEN bytes, aligned to 64; before any of them is touched
+//                           CPU_LOCAL_LEN bytes, aligned to 64; before any of them is touched, and
+//                           not in a function that touches one (it keeps the place)
 //   cpu_mb, _rmb, _wmb      barriers between the processor and a device in memory
 //   (virtio 1.2 2.7.13) cpu_relax               inside a loop that waits cpu_halt_forever never
 //   returns CPU_ELF_RELATIVE        the one relocation type a static PIE of ours has CPU_LINK_BASE

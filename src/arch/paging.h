@@ -37,8 +37,12 @@ bool paging_lookup(u64 virt, u64 *phys);
 // zeroed when they are first touched: memory nobody needs is never written, so that starting takes
 // no longer on a large machine and a host keeps what its guest does not use.
 void paging_make_demand(u64 virt, u64 len);
-// The page fault's part: true when virt lies in such a page, which is now there and zero. Uses no
-// vector register, since it runs in the middle of anything.
+// Once, before it: 2 MiB of address space (aligned alike, nothing there) in which a page is zeroed
+// before any core may see it.
+NODISCARD bool paging_set_window(u64 virt);
+// The page fault's part: true when virt lies in such a page, which is now there and zero, or
+// another core has just been here. Uses no vector register, since it runs in the middle of
+// anything.
 bool paging_demand(u64 virt);
 u32 paging_tables_used(void);
 // Makes PAGE_SCREEN mean write-combining. Once, before the first such mapping.

@@ -10,6 +10,12 @@
 
 // Loads our tables of handlers. From here on exceptions are reported.
 void trap_init(void);
+// The same on another core, with memory of its own: CPU_TRAP_LEN zeroed bytes, and CPU_TRAP_STACKS
+// guarded stacks of CPU_TRAP_STACK_LEN bytes, by their upper ends.
+void trap_init_core(void *memory, const u64 *stack_tops);
+// From now on another core that is told to look (by whatever ends its halt, or cannot be held off)
+// stops for ever.
+void trap_stop_others(void);
 
 enum trap_cause {
   TRAP_DIVISION,     // only where the processor traps it

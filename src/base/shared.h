@@ -19,6 +19,9 @@ static inline void shared_release_u64(u64 *p, u64 v) {
   __atomic_store_n(p, v, __ATOMIC_RELEASE);
 }
 // Whole, but ordered with nothing: counters that are only looked at.
+static inline u32 shared_relaxed_u32(const u32 *p) {
+  return __atomic_load_n(p, __ATOMIC_RELAXED);
+}
 static inline u64 shared_relaxed_u64(const u64 *p) {
   return __atomic_load_n(p, __ATOMIC_RELAXED);
 }

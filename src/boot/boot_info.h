@@ -69,6 +69,7 @@ struct boot_info {
   struct boot_range usable[BOOT_RANGE_MAX];
   struct boot_module modules[BOOT_MODULE_MAX];
   u64 ram_bytes;    // what the firmware called usable
+  u64 low_page;     // a usable page below 640 KiB, not the first; 0 = none
   u32 rsdp_len;     // 0 = none found
   u8 rsdp[36];      // a copy: multiboot2 hands over no address
   u64 device_tree;  // physical; 0 = none

@@ -26,7 +26,7 @@ K_HARD := -fpie -fvisibility=hidden -fstack-protector-strong -ftrivial-auto-var-
           -fzero-call-used-regs=used-gpr -fno-delete-null-pointer-checks -fno-strict-overflow \
           -fstrict-flex-arrays=3 -fsanitize=array-bounds,shift,integer-divide-by-zero,unreachable,null,return,bool,enum \
           -fsanitize-trap=all -ffile-prefix-map=$(CURDIR)=. -ffunction-sections -fdata-sections -fno-unwind-tables \
-          -fno-asynchronous-unwind-tables
+          -fno-asynchronous-unwind-tables -Wframe-larger-than=49152
 K_DEFS := -DURMQTT_VERSION='"$(VERSION)"'
 K_CFI  := -fsanitize=kcfi
 K_REGS := -mgeneral-regs-only

@@ -4,6 +4,7 @@
 #include "boot/boot.h"
 
 #define MIB (1ull << 20)
+#define LOW_END 0xa0000ull
 
 void boot_copy_text(char *to, u32 cap, const char *from) {
   u32 n = 0;
@@ -19,6 +20,10 @@ void boot_copy_text(char *to, u32 cap, const char *from) {
 void boot_add_usable(struct boot_info *info, u64 start, u64 end) {
   if (end > start) {
     info->ram_bytes += end - start;
+  }
+  u64 low = ALIGN_DOWN(MIN(end, LOW_END), 4096ull);  // where a PC's other processors begin
+  if (low >= ALIGN_UP(MAX(start, 4096ull), 4096ull) + 4096) {
+    info->low_page = MAX(info->low_page, low - 4096);
   }
   start = ALIGN_UP(MAX(start, MIB), 4096ull);
   end = ALIGN_DOWN(end, 4096ull);

@@ -41,7 +41,8 @@ enum err broker_join(struct core *core, struct carve *carve, struct broker_share
   ASSERT(mailbox_cores(core) == shared->cores);
   ASSERT(core->epoch != NULL);
   struct cross *x = (struct cross *)(void *)own.ptr;
-  *x = (struct cross){.shared = shared, .dirty = CROSS_NEXT};
+  x->shared = shared;  // the rest is zero: as a whole it would not fit the stack
+  x->dirty = CROSS_NEXT;
   list_reset(&x->backlog);
   b->cross = x;
   core->hash_key = shared->key;

@@ -58,6 +58,10 @@ static void wake(u32 core, u32 least) {
   }
 }
 
+void steer_wake(u32 core) {
+  wake(core, ASLEEP);
+}
+
 // --- handing over
 
 bool steer_is_mine(u32 core, struct rxbuf *frame, struct rxbuf **dropped) {

@@ -40,6 +40,9 @@ struct rxbuf *steer_back(u32 core);
 
 // --- Around a halt
 
+// Wakes the core if it sleeps: for what was brought to it by another way, before this call.
+void steer_wake(u32 core);
+
 // False: something is there, the core must not halt. starved: its queues wait for buffers to come
 // back. steer_awake follows in both cases.
 bool steer_sleep(u32 core, bool starved);

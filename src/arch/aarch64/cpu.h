@@ -7,6 +7,9 @@
 #include "base/cc.h"
 
 #define CPU_LOCAL_LEN 1024u
+#define CPU_TRAP_STACKS 1u
+#define CPU_TRAP_STACK_LEN 16384u
+#define CPU_TRAP_LEN 64u  // nothing: its stack is all it has
 
 #define CPU_ELF_RELATIVE 1027u  // R_AARCH64_RELATIVE
 #define CPU_LINK_BASE 0x40400000ull

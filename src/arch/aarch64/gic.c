@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GICv2 and GICv3, one core. See gic.h.
+// GICv2 and GICv3. See gic.h.
 #include "arch/aarch64/gic.h"
 
 #include "arch/cpu.h"
@@ -46,11 +46,11 @@ u32 gic_affinity(void) {
   return (u32)(id & 0xffffff) | (u32)(id >> 32 & 0xff) << 24;
 }
 
-bool gic_redist_is_ours(volatile u8 *redist, bool *last, u32 *step) {
+bool gic_redist_is(volatile u8 *redist, u32 affinity, bool *last, u32 *step) {
   u64 typer = cpu_mmio_read64(redist + R_TYPER);
   *last = (typer & TYPER_LAST) != 0;
   *step = (typer & TYPER_VIRTUAL) != 0 ? 2 * REDIST_LEN : REDIST_LEN;
-  return (u32)(typer >> 32) == gic_affinity();
+  return (u32)(typer >> 32) == affinity;
 }
 
 static void wait_dist(const struct gic *g) {
@@ -63,6 +63,11 @@ static u32 lines(const struct gic *g) {
   return MIN(32 * ((cpu_mmio_read32(g->dist + D_TYPER) & 31) + 1), 1020u);
 }
 
+static void interface_v2(struct gic *g) {
+  cpu_mmio_write32(g->cpu + C_PRIORITY, 0xff);
+  cpu_mmio_write32(g->cpu + C_CONTROL, 3);
+}
+
 static void init_v2(struct gic *g) {
   cpu_mmio_write32(g->dist + D_CONTROL, 0);
   u32 count = lines(g);
@@ -71,15 +76,14 @@ static void init_v2(struct gic *g) {
   }
   cpu_mmio_write32(g->dist + D_ENABLE, 0xffff);  // software interrupts
   cpu_mmio_write32(g->dist + D_CONTROL, 3);
-  cpu_mmio_write32(g->cpu + C_PRIORITY, 0xff);
-  cpu_mmio_write32(g->cpu + C_CONTROL, 3);
+  interface_v2(g);
 }
 
-static bool wake_redist(struct gic *g) {
-  u32 waker = cpu_mmio_read32(g->redist + R_WAKER);
-  cpu_mmio_write32(g->redist + R_WAKER, waker & ~WAKER_SLEEP);
+static bool wake_redist(volatile u8 *redist) {
+  u32 waker = cpu_mmio_read32(redist + R_WAKER);
+  cpu_mmio_write32(redist + R_WAKER, waker & ~WAKER_SLEEP);
   for (u32 i = 0; i < LOOKS; i++) {
-    if ((cpu_mmio_read32(g->redist + R_WAKER) & WAKER_ASLEEP) == 0) {
+    if ((cpu_mmio_read32(redist + R_WAKER) & WAKER_ASLEEP) == 0) {
       return true;
     }
     cpu_relax();
@@ -87,10 +91,32 @@ static bool wake_redist(struct gic *g) {
   return false;
 }
 
-static bool init_v3(struct gic *g) {
+static bool registers_v3(void) {
   CPU_WRITE(ICC_SRE, CPU_READ(ICC_SRE) | 1);
   cpu_isb();
-  if ((CPU_READ(ICC_SRE) & 1) == 0) {
+  return (CPU_READ(ICC_SRE) & 1) != 0;
+}
+
+static bool interface_v3(volatile u8 *redist) {
+  if (!wake_redist(redist)) {
+    return false;
+  }
+  volatile u8 *own = redist + R_PRIVATE;
+  cpu_mmio_write32(own + D_DISABLE, U32_MAX);
+  cpu_mmio_write32(own + D_GROUP, U32_MAX);
+  for (u32 i = 0; i < 32; i += 4) {
+    cpu_mmio_write32(own + D_PRIORITY + i, PRIORITY * 0x01010101u);
+  }
+  cpu_mmio_write32(own + D_ENABLE, 1u << SGI);
+  CPU_WRITE(ICC_PRIORITY, 0xff);
+  CPU_WRITE(ICC_CONTROL, 0);
+  CPU_WRITE(ICC_ENABLE, 1);
+  cpu_isb();
+  return true;
+}
+
+static bool init_v3(struct gic *g) {
+  if (!registers_v3()) {
     return false;
   }
   cpu_mmio_write32(g->dist + D_CONTROL, 0);
@@ -103,19 +129,7 @@ static bool init_v3(struct gic *g) {
   wait_dist(g);
   cpu_mmio_write32(g->dist + D_CONTROL, D_CONTROL_V3);
   wait_dist(g);
-  if (!wake_redist(g)) {
-    return false;
-  }
-  volatile u8 *own = g->redist + R_PRIVATE;
-  cpu_mmio_write32(own + D_DISABLE, U32_MAX);
-  cpu_mmio_write32(own + D_GROUP, U32_MAX);
-  cpu_mmio_write32(own + D_PRIORITY, PRIORITY * 0x01010101u);
-  cpu_mmio_write32(own + D_ENABLE, 1u << SGI);
-  CPU_WRITE(ICC_PRIORITY, 0xff);
-  CPU_WRITE(ICC_CONTROL, 0);
-  CPU_WRITE(ICC_ENABLE, 1);
-  cpu_isb();
-  return true;
+  return interface_v3(g->redist);
 }
 
 bool gic_init(struct gic *g) {
@@ -125,6 +139,27 @@ bool gic_init(struct gic *g) {
   }
   init_v2(g);
   return true;
+}
+
+bool gic_init_core(struct gic *g, volatile u8 *redist) {
+  if (g->version == 3) {
+    return registers_v3() && interface_v3(redist);
+  }
+  cpu_mmio_write32(g->dist + D_DISABLE, U32_MAX);  // of its own 32
+  cpu_mmio_write32(g->dist + D_ENABLE, 0xffff);
+  interface_v2(g);
+  return true;
+}
+
+void gic_enable_own(struct gic *g, volatile u8 *redist, u32 intid) {
+  ASSERT(intid < 32);
+  volatile u8 *frame = g->version == 3 ? redist + R_PRIVATE : g->dist;
+  cpu_mmio_write8(frame + D_PRIORITY + intid, PRIORITY);
+  cpu_mmio_write32(frame + D_ENABLE, 1u << intid);
+}
+
+u32 gic_interface(struct gic *g) {
+  return g->version == 2 ? cpu_mmio_read8(g->dist + D_TARGETS) : 0;
 }
 
 static void set_edge(volatile u8 *config, u32 intid, bool edge) {
@@ -169,13 +204,13 @@ void gic_end(struct gic *g, u32 intid) {
   }
 }
 
-void gic_wake_self(struct gic *g) {
+void gic_wake(struct gic *g, u32 affinity, u32 bit) {
+  cpu_dsb();  // what was written before is seen by whoever this wakes
   if (g->version == 2) {
-    cpu_mmio_write32(g->dist + D_SOFTWARE, 2u << 24 | SGI);  // to the requesting core
+    cpu_mmio_write32(g->dist + D_SOFTWARE, (bit & 0xff) << 16 | SGI);
     return;
   }
-  u64 a = gic_affinity();
-  cpu_dsb();
+  u64 a = affinity;
   CPU_WRITE(ICC_SOFTWARE, (a >> 24 & 0xff) << 48 | (a >> 16 & 0xff) << 32 | (a >> 8 & 0xff) << 16 |
                               (a >> 4 & 15) << 44 | 1ull << (a & 15) | (u64)SGI << 24);
   cpu_isb();

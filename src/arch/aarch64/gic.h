@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interrupt controller of the boot core: GICv2 (Arm IHI 0048), GICv3 and its ITS (IHI 0069).
-// Interrupts are never taken as exceptions: the core halts with them masked, a pending one ends the
-// halt, and gic_take acknowledges what there is.
+// The interrupt controller, the boot core's part and each core's: GICv2 (Arm IHI 0048), GICv3 and
+// its ITS (IHI 0069). Interrupts are never taken as exceptions: the core halts with them masked, a
+// pending one ends the halt, and gic_take acknowledges what there is.
 #pragma once
 #include "base/cc.h"
 
@@ -19,9 +19,9 @@ struct gic {
 
 // The core's affinity as GICR_TYPER and the device tree write it.
 u32 gic_affinity(void);
-// Is the frame at `redist` (mapped) this core's? *last: it is the last of its region; *step: to the
-// next.
-bool gic_redist_is_ours(volatile u8 *redist, bool *last, u32 *step);
+// Is the frame at `redist` (mapped) of the core with this affinity? *last: it is the last of its
+// region; *step: to the next.
+bool gic_redist_is(volatile u8 *redist, u32 affinity, bool *last, u32 *step);
 // Everything off, the core's interface on. False: GICv3 without its system registers.
 bool gic_init(struct gic *g);
 // Lets one interrupt through to this core. intid below 1020.
@@ -30,7 +30,13 @@ void gic_enable(struct gic *g, u32 intid, bool edge);
 u32 gic_take(struct gic *g);
 // What gic_take answered has been seen to.
 void gic_end(struct gic *g, u32 intid);
-void gic_wake_self(struct gic *g);
+// On another core, after gic_init on the first: its interface on. redist: GICv3's frames of it.
+bool gic_init_core(struct gic *g, volatile u8 *redist);
+// Lets one interrupt of this core's own (below 32) through.
+void gic_enable_own(struct gic *g, volatile u8 *redist, u32 intid);
+u32 gic_interface(struct gic *g);  // GICv2: this core's bit among all
+// Ends a halt of the core with this affinity (GICv3) or bit (GICv2).
+void gic_wake(struct gic *g, u32 affinity, u32 bit);
 
 // --- ITS: messages of devices become LPIs.
 struct its {

@@ -5,6 +5,7 @@
 
 #include "arch/cpu.h"
 #include "base/assert.h"
+#include "base/shared.h"
 
 #define ENTRY_VALID (1ull << 0)
 #define ENTRY_TABLE_OR_PAGE (1ull << 1)
@@ -112,6 +113,19 @@ static void flush_all(void) {
   __asm__ volatile("dsb ishst\n\ttlbi vmalle1\n\tdsb ish\n\tisb" : : : "memory");
 }
 
+// The entry of a 2 MiB page; NULL where no table leads to one.
+static u64 *entry_of_large(u64 virt) {
+  struct table *t = root_of(virt);
+  for (u32 level = LEVEL_TOP; level > LEVEL_LARGE; level--) {
+    u64 e = *entry_of(t, virt, level);
+    if (!is_table(e)) {
+      return NULL;
+    }
+    t = table_at(e & ENTRY_PHYS);
+  }
+  return entry_of(t, virt, LEVEL_LARGE);
+}
+
 bool paging_map(u64 virt, u64 phys, u64 len, enum page_kind kind) {
   ASSERT(pool_used != 0);
   ASSERT((virt | phys | len) % PAGE_SIZE == 0);
@@ -150,23 +164,22 @@ void paging_make_demand(u64 virt, u64 len) {
   flush_all();
 }
 
-bool paging_demand(u64 virt) {
-  struct table *t = root_of(virt);
-  for (u32 level = LEVEL_TOP; level > LEVEL_LARGE; level--) {
-    u64 e = *entry_of(t, virt, level);
-    if (!is_table(e)) {
-      return false;
-    }
-    t = table_at(e & ENTRY_PHYS);
-  }
-  u64 *e = entry_of(t, virt, LEVEL_LARGE);
-  if ((*e & (ENTRY_VALID | ENTRY_DEMAND)) != ENTRY_DEMAND) {
-    return false;
-  }
-  *e = (*e & ~ENTRY_DEMAND) | ENTRY_VALID;
+// A page on demand is zeroed behind `window`, where no core looks, and only then appears in its
+// place. One core does so at a time: window_taken pairs with itself.
+static u64 window;
+static u32 window_taken;
+
+bool paging_set_window(u64 virt) {
+  ASSERT(window == 0);
+  ASSERT(virt % PAGE_LARGE == 0);
+  window = virt;
+  return reach(virt, LEVEL_LARGE) != NULL;
+}
+
+static void zero_by_window(u64 bits) {
+  *entry_of_large(window) = bits;
   publish();
-  u64 at = ALIGN_DOWN(virt, (u64)PAGE_LARGE);
-  for (u64 end = at + PAGE_LARGE; at < end; at += 64) {
+  for (u64 at = window; at < window + PAGE_LARGE; at += 64) {
     __asm__ volatile(
         "stp xzr, xzr, [%0]\n\tstp xzr, xzr, [%0, #16]\n\t"
         "stp xzr, xzr, [%0, #32]\n\tstp xzr, xzr, [%0, #48]"
@@ -174,7 +187,29 @@ bool paging_demand(u64 virt) {
         : "r"(at)
         : "memory");
   }
-  return true;
+  *entry_of_large(window) = 0;
+  __asm__ volatile("dsb ishst\n\ttlbi vaae1is, %0\n\tdsb ish\n\tisb"
+                   :
+                   : "r"(window >> 12 & 0xfffffffffffull)
+                   : "memory");
+}
+
+bool paging_demand(u64 virt) {
+  u64 *e = entry_of_large(virt);
+  if (e == NULL) {
+    return false;
+  }
+  shared_lock(&window_taken);
+  u64 was = *(volatile u64 *)e;
+  bool demand = (was & (ENTRY_VALID | ENTRY_DEMAND)) == ENTRY_DEMAND;
+  if (demand) {
+    was = (was & ~ENTRY_DEMAND) | ENTRY_VALID;
+    zero_by_window(was);
+    *(volatile u64 *)e = was;
+  }
+  publish();
+  shared_unlock(&window_taken);
+  return demand || (was & (ENTRY_VALID | ENTRY_TABLE_OR_PAGE)) == ENTRY_VALID;
 }
 
 bool paging_lookup(u64 virt, u64 *phys) {

@@ -33,6 +33,15 @@ void trap_init(void) {
   trap_load(trap_vectors, stack + STACK_LEN);
 }
 
+void trap_init_core(void *memory, const u64 *stack_tops) {
+  (void)memory;
+  trap_load(trap_vectors, (void *)(uptr)stack_tops[0]);
+}
+
+// Interrupts stay masked here, so nothing but the other cores' own look (plat/metal/cores.c) stops
+// them.
+void trap_stop_others(void) {}
+
 static enum trap_cause cause_of(u64 syndrome) {
   u32 status = syndrome & 63;
   switch (syndrome >> 26 & 63) {

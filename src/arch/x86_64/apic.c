@@ -31,6 +31,13 @@
 #define LVT_TSC_DEADLINE (2u << 17)
 #define SPURIOUS_ENABLE (1u << 8)
 #define DIVIDE_BY_1 0xbu
+#define COMMAND_NMI 0x400u
+#define COMMAND_INIT 0x500u
+#define COMMAND_BEGIN 0x600u
+#define COMMAND_SENDING (1u << 12)
+#define COMMAND_ASSERT (1u << 14)
+#define COMMAND_OTHERS (3u << 18)
+#define SENDING_LOOKS 100000u
 
 // Read by trap.S: NULL means x2APIC.
 extern volatile u8 *apic_regs __attribute__((visibility("hidden")));
@@ -64,6 +71,11 @@ void apic_init(void *regs) {
   bool x2 = apic_has_x2();
   ASSERT(x2 || regs != NULL);
   apic_regs = x2 ? NULL : regs;
+  apic_init_core();
+}
+
+void apic_init_core(void) {
+  bool x2 = apic_regs == NULL;
   u64 base = cpu_rdmsr(MSR_BASE) | BASE_ENABLE;
   cpu_wrmsr(MSR_BASE, base);  // x2APIC may only be entered from the enabled state
   if (x2) {
@@ -85,13 +97,35 @@ u32 apic_id(void) {
   return apic_regs == NULL ? id : id >> 24;
 }
 
-void apic_wake(u32 id) {
+// What was written before is seen by whoever this ends a halt of: an MSR write orders nothing.
+static void send_command(u32 id, u32 what) {
+  cpu_mb();
   if (apic_regs == NULL) {
-    cpu_wrmsr(MSR_X2 + (REG_COMMAND >> 4), (u64)id << 32 | TRAP_VECTOR_DEVICE);
-  } else {
-    apic_write(REG_COMMAND_HIGH, id << 24);
-    apic_write(REG_COMMAND, TRAP_VECTOR_DEVICE);
+    cpu_wrmsr(MSR_X2 + (REG_COMMAND >> 4), (u64)id << 32 | what);
+    return;
   }
+  for (u32 i = 0; i < SENDING_LOOKS && (apic_read(REG_COMMAND) & COMMAND_SENDING) != 0; i++) {
+    cpu_relax();
+  }
+  apic_write(REG_COMMAND_HIGH, id << 24);
+  apic_write(REG_COMMAND, what);
+}
+
+void apic_wake(u32 id) {
+  send_command(id, TRAP_VECTOR_DEVICE);
+}
+
+void apic_reset(u32 id) {
+  send_command(id, COMMAND_INIT | COMMAND_ASSERT);
+}
+
+void apic_begin(u32 id, u32 page_phys) {
+  ASSERT(page_phys < 1u << 20);
+  send_command(id, COMMAND_BEGIN | COMMAND_ASSERT | page_phys >> 12);
+}
+
+void apic_stop_others(void) {
+  send_command(0, COMMAND_NMI | COMMAND_ASSERT | COMMAND_OTHERS);
 }
 
 bool apic_timer_is_tsc(void) {

@@ -15,7 +15,13 @@ bool apic_has_x2(void);
 u64 apic_base_phys(void);
 void apic_init(void *regs);
 u32 apic_id(void);
-void apic_wake(u32 id);  // sends TRAP_VECTOR_DEVICE
+void apic_wake(u32 id);     // sends TRAP_VECTOR_DEVICE
+void apic_init_core(void);  // on another core, after apic_init on the first
+// Makes processor `id` wait for apic_begin (INIT, SDM 3A 9.4.4); and begin at page_phys, below 1
+// MiB.
+void apic_reset(u32 id);
+void apic_begin(u32 id, u32 page_phys);
+void apic_stop_others(void);  // an NMI to all others
 // Timer: one shot. Units: TSC cycles when apic_timer_is_tsc, else the controller's own ticks.
 bool apic_timer_is_tsc(void);
 void apic_timer_arm(u64 value);  // absolute TSC value, or ticks from now (>= 1)

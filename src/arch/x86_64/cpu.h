@@ -8,6 +8,9 @@
 #include "base/cc.h"
 
 #define CPU_LOCAL_LEN 1024u
+#define CPU_TRAP_STACKS 4u
+#define CPU_TRAP_STACK_LEN 8192u
+#define CPU_TRAP_LEN 256u
 
 #define CPU_ELF_RELATIVE 8u  // R_X86_64_RELATIVE
 #define CPU_LINK_BASE 0x200000ull

@@ -4,6 +4,7 @@
 
 #include "arch/cpu.h"
 #include "base/assert.h"
+#include "base/shared.h"
 
 #define ENTRY_PRESENT (1ull << 0)
 #define ENTRY_WRITE (1ull << 1)
@@ -90,6 +91,19 @@ static u64 *reach(u64 virt, u32 level) {
   return entry_of(t, virt, level);
 }
 
+// The entry of a 2 MiB page; NULL where no table leads to one.
+static u64 *entry_of_large(u64 virt) {
+  struct table *t = &pool[0];
+  for (u32 level = LEVEL_TOP; level > LEVEL_LARGE; level--) {
+    u64 e = *entry_of(t, virt, level);
+    if ((e & ENTRY_PRESENT) == 0) {
+      return NULL;
+    }
+    t = table_at(e & ENTRY_PHYS);
+  }
+  return entry_of(t, virt, LEVEL_LARGE);
+}
+
 bool paging_map(u64 virt, u64 phys, u64 len, enum page_kind kind) {
   ASSERT(pool_used != 0);
   ASSERT((virt | phys | len) % PAGE_SIZE == 0);
@@ -125,24 +139,43 @@ void paging_make_demand(u64 virt, u64 len) {
   cpu_write_cr3(cpu_read_cr3());
 }
 
-bool paging_demand(u64 virt) {
-  struct table *t = &pool[0];
-  for (u32 level = LEVEL_TOP; level > LEVEL_LARGE; level--) {
-    u64 e = *entry_of(t, virt, level);
-    if ((e & ENTRY_PRESENT) == 0) {
-      return false;
-    }
-    t = table_at(e & ENTRY_PHYS);
-  }
-  u64 *e = entry_of(t, virt, LEVEL_LARGE);
-  if ((*e & (ENTRY_PRESENT | ENTRY_DEMAND)) != ENTRY_DEMAND) {
-    return false;
-  }
-  *e = (*e & ~ENTRY_DEMAND) | ENTRY_PRESENT;
-  void *at = (void *)(uptr)ALIGN_DOWN(virt, (u64)PAGE_LARGE);
+// A page on demand is zeroed behind `window`, where no core looks, and only then appears in its
+// place. One core does so at a time: window_taken pairs with itself.
+static u64 window;
+static u32 window_taken;
+
+bool paging_set_window(u64 virt) {
+  ASSERT(window == 0);
+  ASSERT(virt % PAGE_LARGE == 0);
+  window = virt;
+  return reach(virt, LEVEL_LARGE) != NULL;
+}
+
+static void zero_by_window(u64 bits) {
+  *entry_of_large(window) = bits;
+  cpu_invlpg((const void *)(uptr)window);  // what another page was here, as this core saw it
+  void *at = (void *)(uptr)window;
   u64 words = PAGE_LARGE / 8;
   __asm__ volatile("rep stosq" : "+D"(at), "+c"(words) : "a"(0ull) : "memory");
-  return true;
+  *entry_of_large(window) = 0;
+  cpu_invlpg((const void *)(uptr)window);
+}
+
+bool paging_demand(u64 virt) {
+  u64 *e = entry_of_large(virt);
+  if (e == NULL) {
+    return false;
+  }
+  shared_lock(&window_taken);
+  u64 was = *(volatile u64 *)e;
+  bool demand = (was & (ENTRY_PRESENT | ENTRY_DEMAND)) == ENTRY_DEMAND;
+  if (demand) {
+    was = (was & ~ENTRY_DEMAND) | ENTRY_PRESENT;
+    zero_by_window(was);
+    *(volatile u64 *)e = was;
+  }
+  shared_unlock(&window_taken);
+  return demand || (was & (ENTRY_PRESENT | ENTRY_LARGE)) == (ENTRY_PRESENT | ENTRY_LARGE);
 }
 
 bool paging_lookup(u64 virt, u64 *phys) {

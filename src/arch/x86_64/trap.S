@@ -14,8 +14,13 @@ trap_\vector:
 	exception 0, 0
 	exception 1, 0
 	.balign 16
-trap_2: // NMI
+trap_2: // NMI: another core's crash, or nothing
+	cmpb $0, trap_stopped(%rip)
+	jne 9f
 	iretq
+9:	cli
+	hlt
+	jmp 9b
 	exception 3, 0
 	exception 4, 0
 	exception 5, 0

@@ -2,11 +2,12 @@
 // Descriptor tables (Intel SDM 3A 6.14, 8.2). See trap.h for the invariants.
 #include "arch/trap.h"
 
+#include "arch/cpu.h"
 #include "arch/x86_64/apic.h"
 #include "base/assert.h"
 #include "base/mem.h"
 
-#define STACK_LEN 8192u
+#define STACK_LEN CPU_TRAP_STACK_LEN
 #define IST_FAULT 1u
 #define IST_DOUBLE 2u
 #define IST_NMI 3u
@@ -44,9 +45,15 @@ struct table_register {
   u64 base;
 } PACKED;
 
+struct core_tables {
+  u64 gdt[5];
+  struct task_state task;
+};
+static_assert(sizeof(struct core_tables) <= CPU_TRAP_LEN, "what a core's caller sets aside");
+static_assert(IST_COUNT == CPU_TRAP_STACKS, "a stack each");
+
 static struct gate idt[256];
-static u64 gdt[5];
-static struct task_state task;
+static struct core_tables first;
 static u8 stacks[IST_COUNT][STACK_LEN] ALIGNED(16);
 
 #pragma GCC visibility push(hidden)
@@ -54,6 +61,7 @@ extern const i32 trap_table[32];
 extern const u8 trap_interrupt[];
 extern const u8 trap_spurious[];
 void trap_load(const void *gdt_register, const void *idt_register);
+extern u8 trap_stopped;  // read by the NMI's handler
 // Called by trap.S. error and address (CR2): of a page fault.
 bool trap_page_fault(u64 error, u64 address);
 NORETURN void trap_vector(u32 vector, u64 error, u64 address);
@@ -81,19 +89,36 @@ void trap_init(void) {
     }
     gate_set(v, at, ist);
   }
+  u64 tops[IST_COUNT];
   for (u32 i = 0; i < IST_COUNT; i++) {
-    task.ist[i] = (u64)(uptr)stacks[i] + STACK_LEN;
+    tops[i] = (u64)(uptr)stacks[i] + STACK_LEN;
   }
-  task.io_map = sizeof task;
-  u64 base = (u64)(uptr)&task;
-  gdt[1] = 0x00af9a000000ffffull;
-  gdt[2] = 0x00cf92000000ffffull;
-  gdt[3] =
-      (sizeof task - 1) | (base & 0xffffffull) << 16 | 0x89ull << 40 | (base >> 24 & 0xff) << 56;
-  gdt[4] = base >> 32;
-  struct table_register g = {sizeof gdt - 1, (u64)(uptr)gdt};
+  trap_init_core(&first, tops);
+}
+
+void trap_init_core(void *memory, const u64 *stack_tops) {
+  struct core_tables *t = memory;
+  ASSERT(t->gdt[1] == 0);
+  for (u32 i = 0; i < IST_COUNT; i++) {
+    t->task.ist[i] = stack_tops[i];
+  }
+  t->task.io_map = sizeof t->task;
+  u64 base = (u64)(uptr)&t->task;
+  t->gdt[1] = 0x00af9a000000ffffull;
+  t->gdt[2] = 0x00cf92000000ffffull;
+  t->gdt[3] =
+      (sizeof t->task - 1) | (base & 0xffffffull) << 16 | 0x89ull << 40 | (base >> 24 & 0xff) << 56;
+  t->gdt[4] = base >> 32;
+  struct table_register g = {sizeof t->gdt - 1, (u64)(uptr)t->gdt};
   struct table_register i = {sizeof idt - 1, (u64)(uptr)idt};
   trap_load(&g, &i);
+}
+
+u8 trap_stopped;
+
+void trap_stop_others(void) {
+  trap_stopped = 1;
+  apic_stop_others();
 }
 
 bool trap_page_fault(u64 error, u64 address) {

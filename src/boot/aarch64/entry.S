@@ -182,6 +182,46 @@ boot_entry_tree:
 	bl boot_start_tree
 	brk #1
 
+// Where another processor begins (PSCI CPU_ON: MMU off; EL1, or EL2 when we were started there). x0: a struct
+// core_start (plat/metal/aarch64/cores.c), physical, past the caches. This page is mapped one to one in the tables of
+// TTBR0 for so long.
+	.globl boot_entry_core
+	.hidden boot_entry_core
+boot_entry_core:
+	mov x20, x0
+	msr daifset, #15
+	leave_el2
+	vectors_on
+	ldp x1, x2, [x20]       // MAIR, TCR
+	ldp x3, x4, [x20, #16]  // TTBR0, TTBR1
+	ldp x25, x19, [x20, #32] // SCTLR, stack
+	ldp x16, x22, [x20, #48] // entry, number
+	ldp x23, x24, [x20, #64] // key
+	msr mair_el1, x1
+	msr tcr_el1, x2
+	msr ttbr0_el1, x3
+	msr ttbr1_el1, x4
+	isb
+	tlbi vmalle1
+	ic iallu
+	dsb sy
+	isb
+	mrs x1, id_aa64mmfr1_el1
+	ubfx x1, x1, #20, #4
+	cbz x1, 1f
+	.inst 0xd500419f // msr pan, #1
+1:	tbz x25, #SCTLR_SIGN_A, 2f
+	msr s3_0_c2_c1_0, x23 // APIAKey
+	msr s3_0_c2_c1_1, x24
+2:	msr sctlr_el1, x25
+	isb
+	mov sp, x19
+	mov x29, xzr
+	mov x30, xzr
+	mov x0, x22
+	br x16 // lands on a bti c
+	.ltorg
+
 	.globl boot_entry_efi
 	.hidden boot_entry_efi
 boot_entry_efi:

@@ -2,7 +2,8 @@
 // Time. Monotonic: the machine's own counter (x86_64/clock.c, aarch64/clock.c). Wall: the latest of
 // build time, battery clock and what the host says.
 //
-// I1  plat_now_ns never goes back: the last answer is kept and returned again when the source does.
+// I1  plat_now_ns never goes back on any core: its last answer is kept and returned again when the
+//     source does. Between cores it agrees as far as their counters do (cores.c compares them).
 // I2  The wall clock is an offset to the monotonic one, taken once: no second clock ticks.
 // I3  A battery clock far from the build time serves, but its quality is "unset".
 #include "dev/rtc.h"
@@ -11,13 +12,14 @@
 #define NS_PER_S 1000000000ull
 #define RTC_PLAUSIBLE_S (20ull * 366 * 86400)
 
-static u64 last_ns;
+static CORE_LOCAL u64 last_ns;
 static u64 wall_offset_ns;  // unix time = monotonic + this
 static enum plat_clock_quality wall_quality;
 static u64 rtc_unix;
 static bool started;
 
 u64 plat_now_ns(void) {
+  metal_crash_look();
   u64 now = machine_clock_ns();
   if ((i64)(now - last_ns) < 0) {
     return last_ns;

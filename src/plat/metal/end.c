@@ -12,7 +12,6 @@
 #define LOOK_NS 20000000ull
 
 NORETURN void __stack_chk_fail(void);
-static bool crashing;
 
 void plat_end(enum plat_end how) {
   console_drain();
@@ -41,10 +40,9 @@ bool plat_stop_requested(void) {
 }
 
 void plat_crash(const char *code, const char *sentence) {
-  if (crashing || !console_up()) {
+  if (!console_up() || !metal_crash_begins()) {
     cpu_halt_forever();
   }
-  crashing = true;
   bool stop = metal_command_word("medium=iso");
   console_fmt("\nurMQTT has stopped: %s\n%s\n", code, sentence);
   console_fmt("Build %s. docs/operations.md explains the code.\n", URMQTT_BUILD_ID);

@@ -7,8 +7,7 @@
 #define CONSOLE_RETRY_NS 1000000ull  // a slow serial port takes 16 bytes each 1.4 ms
 
 void plat_idle(u32 core, u64 deadline_ns) {
-  ASSERT(core == 0);
-  bool flushed = console_pump();
+  bool flushed = core != 0 || console_pump();
   u64 now = plat_now_ns();
   if (deadline_ns <= now) {
     return;
@@ -16,14 +15,18 @@ void plat_idle(u32 core, u64 deadline_ns) {
   if (!flushed) {
     deadline_ns = MIN(deadline_ns, now + CONSOLE_RETRY_NS);
   }
-  u64 longest = MIN(metal_nic_arm(true), metal_disk_arm(true));
+  u64 longest = metal_nic_sleep(core);
+  u64 disk = core == 0 ? metal_disk_arm(true) : U64_MAX;
+  longest = MIN(longest, disk);
   if (longest != 0) {
     deadline_ns = longest == U64_MAX ? deadline_ns : MIN(deadline_ns, now + longest);
     machine_timer_arm(deadline_ns);
     machine_wait();
   }
-  metal_nic_arm(false);
-  metal_disk_arm(false);
+  metal_nic_awake(core);
+  if (core == 0) {
+    metal_disk_arm(false);
+  }
 }
 
 void idle_for_ns(u64 ns) {
@@ -35,12 +38,6 @@ void idle_for_ns(u64 ns) {
 }
 
 void plat_wake(u32 core) {
-  ASSERT(core == 0);
-  machine_wake();
+  ASSERT(core < plat_core_count());
+  machine_wake(core);
 }
-
-u32 plat_core_count(void) {
-  return 1;
-}
-
-void plat_cores_start(void) {}

@@ -37,8 +37,19 @@ bool machine_key(u8 *out);        // a key typed on the machine's own keyboard
 void machine_interrupts_start(void);
 void machine_interrupts_describe(struct writer *w);
 void machine_timer_arm(u64 deadline_ns);  // U64_MAX: none
-void machine_wait(void);  // halts until an interrupt; one that is pending ends it at once
-void machine_wake(void);  // an interrupt from this core to itself
+void machine_wait(void);      // halts until an interrupt; one that is pending ends it at once
+void machine_wake(u32 core);  // an interrupt to this core or another
+
+// --- cores.c: processors by the firmware's list, this one first
+u32 machine_core_list(void);  // how many may be used
+// Makes the nth listed one (from 1 on) begin as core `core` at metal_core_main. False: it cannot.
+bool machine_core_begin(u32 nth, u32 core, u64 stack_top);
+void machine_core_forget(u32 nth);   // it did not come: it is stopped
+void machine_core_all_begun(void);   // what only beginning needed goes
+void machine_core_arrive(u32 core);  // on the new core: registers, clock, interrupts
+// Core `core`'s counter is so many ticks ahead of core 0's.
+void machine_clock_correct(u32 core, i64 ahead);
+void machine_clock_settle(void);  // on the new core, after it
 
 // --- power.c; aarch64: end.c
 bool machine_button(void);  // was the power button pressed since the last look? An exit to the host

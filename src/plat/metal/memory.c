@@ -101,6 +101,10 @@ void *metal_map_mmio(u64 phys, usize len) {
   return map_window(phys, len, PAGE_DEVICE);
 }
 
+void *metal_map_data(u64 phys, usize len) {
+  return map_window(phys, len, PAGE_DATA);
+}
+
 const void *metal_map_ro(u64 phys, usize len) {
   return map_window(phys, len, PAGE_RODATA);
 }
@@ -125,6 +129,11 @@ static void zero(struct span s) {
 u32 plat_memory(struct span regions[PLAT_REGION_MAX]) {
   ASSERT(!handed_out);
   handed_out = true;
+  u64 window = ALIGN_UP(mmio_next, (u64)PAGE_LARGE);
+  if (!paging_set_window(window)) {
+    plat_crash("E012", "There are not enough page tables for this machine's memory.");
+  }
+  mmio_next = window + 2 * (u64)PAGE_LARGE;
   u32 n = 0;
   for (u32 i = range_count; i > 0 && n < PLAT_REGION_MAX; i--) {
     struct boot_range r = range[i - 1];

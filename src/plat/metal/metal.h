@@ -22,6 +22,8 @@ u64 metal_phys_of(const void *at);
 void *metal_map_mmio(u64 phys, usize len);
 // The same, cached and read-only: firmware tables, boot modules.
 const void *metal_map_ro(u64 phys, usize len);
+// The same, cached and read-write: memory that is nobody's.
+void *metal_map_data(u64 phys, usize len);
 // The same, write-combining: a framebuffer.
 void *metal_map_wc(u64 phys, usize len);
 // `len` bytes of zeroed, physically contiguous, page-aligned memory that devices may read and write
@@ -61,9 +63,11 @@ bool metal_pci_windows(struct pci_windows *out);
 // --- Network glue (nic.c)
 
 void metal_nic_start(void);  // finds and starts the devices; called once before main
-// Before a halt (true): interrupts on; how long the halt may last: 0 = not at all, work is there.
-// After it (false): interrupts off, since the loop looks by itself.
-u64 metal_nic_arm(bool want);
+u32 metal_nic_lend(void);    // buffers that a core may lend to another (plat/steer.h)
+// Before a halt: interrupts on; how long the halt may last: 0 = not at all, work is there. After
+// it: interrupts off, since the loop looks by itself.
+u64 metal_nic_sleep(u32 core);
+void metal_nic_awake(u32 core);
 struct json_out;
 void metal_nic_facts(struct json_out *o);  // of its drivers: elements of an array
 

@@ -13,8 +13,9 @@
 
 #define JITTER_ROUNDS 64u
 
-static u8 key[32];
-static u64 blocks;
+// Each core has its own, from bytes of core 0's.
+static CORE_LOCAL u8 key[32];
+static CORE_LOCAL u64 blocks;
 static bool good;
 
 static void next_block(u8 out[64]) {
@@ -55,6 +56,12 @@ void random_init(const struct boot_info *info) {
   struct plat_wall wall = plat_wall();
   random_stir(bytes_of(&wall.unix_ns, sizeof wall.unix_ns));
   good = info->seed_good;
+}
+
+void random_core_init(struct bytes seed) {
+  ASSERT(blocks == 0);
+  random_stir(seed);
+  stir_now();
 }
 
 enum plat_entropy plat_random(struct span out) {

@@ -181,6 +181,10 @@ void selftest_main(void) {
   check(random_differs(), "random");
   check(stack_is_guarded(), "stack guard");
   provoke();
+  if (metal_command_word("selftest-core-crash")) {
+    plat_cores_start();
+    idle_for_ns(500 * TIMER_NS);
+  }
   if (metal_command_word("selftest-type")) {
     say_back();
   }
@@ -190,7 +194,22 @@ void selftest_main(void) {
   plat_end(off ? END_POWER_OFF : END_STOP);
 }
 
+// Core 1 never ends its turn, core 2 fails; core 0 waits.
+void selftest_core(u32 core) {
+  if (!metal_command_word("selftest-core-crash")) {
+    return;
+  }
+  u64 until = plat_now_ns() + 10 * TIMER_NS;
+  while (core == 1 || plat_now_ns() < until) {
+    (void)plat_now_ns();
+  }
+  ASSERT(core == 1);
+}
+
 // A kernel without src/main.c has nothing better to do.
 __attribute__((weak)) void urmqtt_main(void) {
   selftest_main();
+}
+__attribute__((weak)) void urmqtt_core(u32 core) {
+  (void)core;
 }

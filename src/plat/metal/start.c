@@ -5,6 +5,7 @@
 #include "arch/paging.h"
 #include "arch/trap.h"
 #include "plat/metal/machine.h"
+#include "plat/steer.h"
 
 const struct boot_info *metal_boot;
 static u8 first_local[CPU_LOCAL_LEN] ALIGNED(64);
@@ -31,6 +32,22 @@ bool metal_command_word(const char *word) {
     p += n;
   }
   return false;
+}
+
+u32 metal_command_number(const char *name, u32 otherwise) {
+  usize len = strlen(name);
+  for (const char *p = metal_boot->command_line; *p != 0; p++) {
+    bool begins = p == metal_boot->command_line || p[-1] == ' ';
+    if (!begins || strncmp(p, name, len) != 0) {
+      continue;
+    }
+    u32 v = 0;
+    for (p += len; *p >= '0' && *p <= '9' && v < 100000; p++) {
+      v = v * 10 + (u32)(*p - '0');
+    }
+    return v == 0 ? otherwise : v;
+  }
+  return otherwise;
 }
 
 // Modules the loader brought: each is handed on as a bundle; what is in it is not judged here.
@@ -80,6 +97,8 @@ void metal_start(const struct boot_info *info) {
   machine_interrupts_start();
   random_init(info);
   describe();
+  metal_cores_start();
+  steer_init(plat_core_count(), metal_nic_lend());
   metal_pci_start();
   metal_nic_start();
   metal_disk_start();

@@ -26,7 +26,9 @@ static void add_redist(struct board *b, u64 start, u64 len) {
 
 static void read_gic(struct board *b, const u8 *p, usize len) {
   if (p[0] == MADT_GICC && len >= 76) {
-    b->cpu_count += load_le32(p + 12) & 1;
+    if ((load_le32(p + 12) & 1) != 0) {
+      board_add_cpu(b, load_le64(p + 68));
+    }
     b->cpu_phys = load_le64(p + 32);
     if (load_le64(p + 60) != 0) {
       add_redist(b, load_le64(p + 60), REDIST_LEN);

@@ -7,27 +7,28 @@
 #define SYSTEM_OFF 0x84000008u
 #define SYSTEM_RESET 0x84000009u
 
-static void psci(u32 function) {
+i64 board_psci(u32 function, u64 a, u64 b, u64 c) {
   register u64 x0 __asm__("x0") = function;
-  register u64 x1 __asm__("x1") = 0;
-  register u64 x2 __asm__("x2") = 0;
-  register u64 x3 __asm__("x3") = 0;
+  register u64 x1 __asm__("x1") = a;
+  register u64 x2 __asm__("x2") = b;
+  register u64 x3 __asm__("x3") = c;
   if (!metal_board.has_psci) {
-    return;
+    return -1;
   }
   if (metal_board.psci_by_smc) {
     __asm__ volatile("smc #0" : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3) : : "memory");
   } else {
     __asm__ volatile("hvc #0" : "+r"(x0), "+r"(x1), "+r"(x2), "+r"(x3) : : "memory");
   }
+  return (i64)x0;
 }
 
 void machine_power_off(void) {
-  psci(SYSTEM_OFF);
+  (void)board_psci(SYSTEM_OFF, 0, 0, 0);
 }
 
 void machine_restart(void) {
-  psci(SYSTEM_RESET);
+  (void)board_psci(SYSTEM_RESET, 0, 0, 0);
 }
 
 // The port is known before the console is up, if at all; its data register takes what it can.

@@ -34,8 +34,14 @@ static struct {
   struct metal_msi msi;
 } messages[MESSAGES_MAX];
 static u32 message_count;
+static struct {
+  volatile u8 *redist;
+  u32 affinity;
+  u32 bit;  // GICv2
+} core_of[PLAT_CORE_MAX];
 
-static bool find_redist(const struct board *b) {
+// The frames of the core with this affinity, mapped; NULL: there are none.
+static volatile u8 *find_redist(const struct board *b, u32 affinity, u64 *phys) {
   for (u32 i = 0; i < b->redist_count; i++) {
     u64 at = b->redist[i].start;
     bool last = false;
@@ -43,17 +49,16 @@ static bool find_redist(const struct board *b) {
       volatile u8 *regs = metal_map_mmio(at, 2 * FRAME_LEN);
       u32 step = 0;
       if (regs == NULL) {
-        return false;
+        return NULL;
       }
-      if (gic_redist_is_ours(regs, &last, &step)) {
-        gic.redist = regs;
-        gic.redist_phys = at;
-        return true;
+      if (gic_redist_is(regs, affinity, &last, &step)) {
+        *phys = at;
+        return regs;
       }
       at += step;
     }
   }
-  return false;
+  return NULL;
 }
 
 static bool find_gic(const struct board *b) {
@@ -66,7 +71,9 @@ static bool find_gic(const struct board *b) {
     gic.cpu = b->cpu_phys == 0 ? NULL : metal_map_mmio(b->cpu_phys, 0x2000);
     return gic.dist != NULL && gic.cpu != NULL;
   }
-  return gic.dist != NULL && find_redist(b);
+  gic.redist = find_redist(b, gic_affinity(), &gic.redist_phys);
+  core_of[0].redist = gic.redist;
+  return gic.dist != NULL && gic.redist != NULL;
 }
 
 static void *tables(u32 len, u64 *phys) {
@@ -107,6 +114,8 @@ void machine_interrupts_start(void) {
     plat_crash("E022",
                "This machine's interrupt controller is none that urMQTT knows (GICv2, GICv3).");
   }
+  core_of[0].affinity = gic_affinity();
+  core_of[0].bit = gic_interface(&gic);
   gic_enable(&gic, b->timer_irq, false);
   wake_by(b->uart_irq);
   board_button_start();
@@ -130,10 +139,11 @@ void machine_wait(void) {
   cpu_isb();
   cpu_dsb();
   __asm__ volatile("wfi" : : : "memory");
+  // GICv2 says beside the line who sent a software interrupt, and wants both back.
+  u32 mask = gic.version == 2 ? 0x3ff : U32_MAX;
   u32 intid = gic_take(&gic);
-  while (intid < GIC_SPURIOUS || intid >= GIC_LPI_FIRST) {
-    u32 line =
-        gic.version == 2 ? intid & 0x3ff : intid;  // beside it, who sent a software interrupt
+  while ((intid & mask) < GIC_SPURIOUS || (intid & mask) >= GIC_LPI_FIRST) {
+    u32 line = intid & mask;
     if (line == metal_board.timer_irq) {
       CPU_WRITE("cntv_ctl_el0", 0);
       cpu_isb();
@@ -143,8 +153,31 @@ void machine_wait(void) {
   }
 }
 
-void machine_wake(void) {
-  gic_wake_self(&gic);
+void machine_wake(u32 core) {
+  gic_wake(&gic, core_of[core].affinity, core_of[core].bit);
+}
+
+static u32 short_affinity(u64 id) {
+  return (u32)(id & 0xffffff) | (u32)(id >> 32 & 0xff) << 24;
+}
+
+bool board_core_find(u32 core, u64 affinity) {
+  u64 phys = 0;
+  core_of[core].affinity = short_affinity(affinity);
+  if (gic.version == 3) {
+    core_of[core].redist = find_redist(&metal_board, core_of[core].affinity, &phys);
+  }
+  return gic.version == 2 || core_of[core].redist != NULL;
+}
+
+bool board_core_interrupts(u32 core) {
+  CPU_WRITE("cntv_ctl_el0", 0);
+  if (!gic_init_core(&gic, core_of[core].redist)) {
+    return false;
+  }
+  core_of[core].bit = gic_interface(&gic);
+  gic_enable_own(&gic, core_of[core].redist, metal_board.timer_irq);
+  return true;
 }
 
 static struct metal_msi new_message(u32 requester) {

@@ -126,7 +126,10 @@ static void find_button(struct board *b, const struct fdt *f) {
 static void read_node(struct board *b, const struct fdt *f, const struct fdt_node *n) {
   struct bytes is;
   struct bytes v;
-  b->cpu_count += fdt_property(f, n, "device_type", &v) && fdt_has_string(v, "cpu") ? 1 : 0;
+  if (fdt_property(f, n, "device_type", &v) && fdt_has_string(v, "cpu") && enabled(f, n) &&
+      fdt_property(f, n, "reg", &v) && (v.len == 4 || v.len == 8)) {
+    board_add_cpu(b, fdt_cells(v, 0, (u32)v.len / 4));
+  }
   if (!fdt_property(f, n, "compatible", &is) || !enabled(f, n)) {
     return;
   }

@@ -39,7 +39,10 @@ struct pvwall {
   u32 nanoseconds;
 };
 
-static volatile struct pvclock pv_time ALIGNED(64);
+static volatile struct pvclock pv_times[PLAT_CORE_MAX] ALIGNED(64);  // one a core
+static CORE_LOCAL u32 own;                                           // this core's
+static CORE_LOCAL i64 ahead;                                         // of core 0's TSC
+static i64 ahead_of[PLAT_CORE_MAX];  // as core 0 found it, before the core went on
 static volatile struct pvwall pv_wall ALIGNED(64);
 static bool use_pvclock;
 static u64 start_raw;     // TSC, or pvclock's ns, at boot
@@ -52,23 +55,25 @@ static u64 scale(u64 value, u64 factor) {
 }
 
 static u64 pvclock_read(void) {
+  volatile struct pvclock *t = &pv_times[own];
   for (;;) {
-    u32 before = pv_time.version;
+    u32 before = t->version;
     cpu_rmb();
-    u64 delta = cpu_cycles_ordered() - pv_time.tsc_timestamp;
+    u64 delta = cpu_cycles_ordered() - t->tsc_timestamp;
     delta = (i64)delta < 0 ? 0 : delta;  // a moment behind the host's: not 500 years ahead
-    i8 shift = pv_time.tsc_shift;
+    i8 shift = t->tsc_shift;
     delta = shift >= 0 ? delta << (shift & 63) : delta >> (-shift & 63);
-    u64 ns = pv_time.system_time + scale(delta, pv_time.tsc_to_ns_mul);
+    u64 ns = t->system_time + scale(delta, t->tsc_to_ns_mul);
     cpu_rmb();
-    if ((before & 1) == 0 && before == pv_time.version) {
+    if ((before & 1) == 0 && before == t->version) {
       return ns;
     }
   }
 }
 
 u64 machine_clock_ns(void) {
-  return use_pvclock ? pvclock_read() - start_raw : scale(cpu_cycles() - start_raw, ns_per_cycle);
+  return use_pvclock ? pvclock_read() - start_raw
+                     : scale(cpu_cycles() - (u64)ahead - start_raw, ns_per_cycle);
 }
 
 // Hyper-V's enlightenments may come first: KVM's leaf is looked for at every 0x100.
@@ -90,12 +95,12 @@ static bool pvclock_start(void) {
   if (leaf == 0 || (cpu_id(leaf + 1, 0).eax & KVM_FEATURE_CLOCKSOURCE2) == 0) {
     return false;
   }
-  cpu_wrmsr(MSR_KVM_SYSTEM_TIME, metal_phys_of((const void *)&pv_time) | 1);
-  if (pv_time.version == 0 || pv_time.tsc_to_ns_mul == 0) {
+  cpu_wrmsr(MSR_KVM_SYSTEM_TIME, metal_phys_of((const void *)&pv_times[0]) | 1);
+  if (pv_times[0].version == 0 || pv_times[0].tsc_to_ns_mul == 0) {
     return false;
   }
-  u64 hz = (NS_PER_S << 32) / pv_time.tsc_to_ns_mul;
-  tsc_hz = pv_time.tsc_shift >= 0 ? hz >> pv_time.tsc_shift : hz << -pv_time.tsc_shift;
+  u64 hz = (NS_PER_S << 32) / pv_times[0].tsc_to_ns_mul;
+  tsc_hz = pv_times[0].tsc_shift >= 0 ? hz >> pv_times[0].tsc_shift : hz << -pv_times[0].tsc_shift;
   return true;
 }
 
@@ -199,6 +204,23 @@ void machine_clock_start(void) {
   }
   ns_per_cycle = cpu_mul_div(NS_PER_S, 1ull << 32, tsc_hz);
   start_raw = metal_boot->cycles_at_entry;
+}
+
+void pc_clock_arrive(u32 core) {
+  ASSERT(core > 0 && core < PLAT_CORE_MAX);
+  own = core;
+  if (use_pvclock) {
+    cpu_wrmsr(MSR_KVM_SYSTEM_TIME, metal_phys_of((const void *)&pv_times[core]) | 1);
+  }
+}
+
+// The host scales each core's counter itself where there is a pvclock.
+void machine_clock_correct(u32 core, i64 by) {
+  ahead_of[core] = use_pvclock ? 0 : by;
+}
+
+void machine_clock_settle(void) {
+  ahead = ahead_of[own];
 }
 
 u64 machine_wall_host_ns(void) {

@@ -69,15 +69,17 @@ void machine_wait(void) {
   cpu_wait_for_interrupt();
 }
 
-void machine_wake(void) {
-  apic_wake(apic_id());
+void machine_wake(u32 core) {
+  apic_wake(pc_apic_of(core));
 }
 
 struct metal_msi metal_msi(u32 core, u32 requester) {
   (void)requester;  // every device may write to the local APIC
-  ASSERT(core == 0);
-  return (struct metal_msi){.address = 0xfee00000ull | (u64)(apic_id() & 0xff) << 12,
-                            .data = TRAP_VECTOR_DEVICE};
+  u32 id = pc_apic_of(core);
+  if (id > 254) {
+    return (struct metal_msi){.address = 0};  // the address has eight bits for it
+  }
+  return (struct metal_msi){.address = 0xfee00000ull | (u64)id << 12, .data = TRAP_VECTOR_DEVICE};
 }
 
 void machine_interrupts_describe(struct writer *w) {

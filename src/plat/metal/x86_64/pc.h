@@ -3,8 +3,11 @@
 #pragma once
 #include "base/cc.h"
 
+#define PC_CPUS_MAX 64u
+
 struct pc {
-  u32 cpu_count;  // enabled in the MADT; 1 when there is none
+  u32 cpu_count;            // enabled in the MADT; 1 when there is none
+  u32 cpu_id[PC_CPUS_MAX];  // local APICs of the first of them, as listed
   u64 ioapic_phys;
   u32 ioapic_gsi_base;
   struct pc_line {  // where an ISA interrupt arrives
@@ -35,5 +38,7 @@ struct pc {
 };
 extern struct pc metal_pc;  // filled by machine_tables_read
 
-bool pc_power_start(void);  // true: the button works, and the SCI is to be routed
-u64 pc_tsc_of(u64 ns);      // the TSC value at which plat_now_ns() reaches ns
+u32 pc_apic_of(u32 core);        // its local APIC
+void pc_clock_arrive(u32 core);  // on another core
+bool pc_power_start(void);       // true: the button works, and the SCI is to be routed
+u64 pc_tsc_of(u64 ns);           // the TSC value at which plat_now_ns() reaches ns

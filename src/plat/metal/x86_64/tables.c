@@ -74,6 +74,22 @@ static void read_fadt(struct pc *a, struct bytes t) {
   find_s5(a, dsdt);
 }
 
+// A processor that is there; one listed as only "may be enabled later" (bit 1) is not.
+static void add_cpu(struct pc *a, u32 *count, u32 id, u32 flags) {
+  if ((flags & 1) == 0) {
+    return;
+  }
+  for (u32 i = 0; i < MIN(*count, PC_CPUS_MAX); i++) {
+    if (a->cpu_id[i] == id) {
+      return;  // listed as an APIC and as an x2APIC
+    }
+  }
+  if (*count < PC_CPUS_MAX) {
+    a->cpu_id[*count] = id;
+  }
+  *count += 1;
+}
+
 static void read_madt(struct pc *a, struct bytes t) {
   u32 cpus = 0;
   for (usize at = 44; at + 2 <= t.len;) {
@@ -83,9 +99,9 @@ static void read_madt(struct pc *a, struct bytes t) {
       break;
     }
     if (p[0] == 0 && len >= 8) {
-      cpus += load_le32(p + 4) & 1;
+      add_cpu(a, &cpus, p[3], load_le32(p + 4));
     } else if (p[0] == 9 && len >= 16) {
-      cpus += load_le32(p + 8) & 1;
+      add_cpu(a, &cpus, load_le32(p + 4), load_le32(p + 8));
     } else if (p[0] == 1 && len >= 12 && a->ioapic_phys == 0) {
       a->ioapic_phys = load_le32(p + 4);
       a->ioapic_gsi_base = load_le32(p + 8);

@@ -186,10 +186,42 @@ static void test_madt(void **state) {
   assert_int_equal(metal_pc.cpu_count, 1);
 }
 
+// Type 0 and 9 entries: what is enabled counts once, what may be enabled later does not.
+static void test_processors(void **state) {
+  (void)state;
+  static const struct {
+    u8 type;
+    u32 id, flags;
+  } cpus[] = {{0, 0, 1}, {0, 7, 1}, {0, 9, 0}, {0, 10, 2}, {9, 7, 1}, {9, 300, 1}, {9, 301, 2}};
+  memset(memory, 0, sizeof memory);
+  u32 at = FADT + 44;
+  for (u32 i = 0; i < ARRAY_COUNT(cpus); i++) {
+    u8 *p = memory + at;
+    p[0] = cpus[i].type;
+    p[1] = cpus[i].type == 0 ? 8 : 16;
+    if (cpus[i].type == 0) {
+      p[3] = (u8)cpus[i].id;
+      store_le32(p + 4, cpus[i].flags);
+    } else {
+      store_le32(p + 4, cpus[i].id);
+      store_le32(p + 8, cpus[i].flags);
+    }
+    at += p[1];
+  }
+  finish(FADT, "APIC", at - FADT);
+  make_root(FADT);
+  machine_tables_read(&info);
+  assert_int_equal(metal_pc.cpu_count, 3);
+  assert_int_equal(metal_pc.cpu_id[0], 0);
+  assert_int_equal(metal_pc.cpu_id[1], 7);
+  assert_int_equal(metal_pc.cpu_id[2], 300);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_fixed_hardware),     cmocka_unit_test(test_no_fixed_hardware),
       cmocka_unit_test(test_button_by_aml_only), cmocka_unit_test(test_s5_at_the_end),
-      cmocka_unit_test(test_every_length),       cmocka_unit_test(test_madt)};
+      cmocka_unit_test(test_every_length),       cmocka_unit_test(test_madt),
+      cmocka_unit_test(test_processors)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
