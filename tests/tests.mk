@@ -64,6 +64,26 @@ $(B)/tsan/unit_plat.o: tests/unit_plat.c
 $(B)/tsan/%_test: src/%_test.c $(B)/tsan/unit_plat.o $(patsubst %.c,$(B)/tsan/%.o,$(tsan_src)) $(B)/asan/arch/x86_64/switch.o
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion $(TSAN_OPT) -MF $@.d $(filter %.c %.o,$^) -lcmocka -lpthread -o $@
+# The whole program, for the system tests: BINARY=tsan. The libraries are as in the release, so what they do between
+# cores is theirs to prove (third_party/boringssl_cores.c); TSan sees all of ours.
+tsan_core_o := $(patsubst src/%.c,$(B)/tsan/%.o,$(core_src) $(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)) $(plat_src))
+$(B)/tsan/plat/hosted/%.o: src/plat/hosted/%.c
+	@mkdir -p $(@D)
+	$(CLANG) $(HOST) $(TSAN_OPT) -c $< -o $@
+$(B)/tsan/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(BORINGSSL_INC) $(TSAN_OPT) -c $< -o $@
+$(B)/tsan/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(ARGON2_INC) $(TSAN_OPT) -c $< -o $@
+$(B)/tsan/store/vfs%.o: src/store/vfs%.c | $(SQLITE_STAMP)
+	@mkdir -p $(@D)
+	$(CLANG) $(CORE) $(SQLITE_INC) $(TSAN_OPT) -c $< -o $@
+$(B)/tsan/urmqtt: $(tsan_core_o) $(B)/hosted/arch/x86_64/switch.o $(BORINGSSL_X86_LIB) $(SQLITE_X86_LIB) $(ARGON2_X86_LIB)
+	$(CLANG) -pie -fsanitize=thread -fuse-ld=lld -Wl,--gc-sections -o $@ $^ -lpthread
+tsan-system: $(B)/tsan/urmqtt ## two and four cores serving real clients under ThreadSanitizer
+	BINARY=tsan setarch -R /usr/bin/python3 -m pytest -q -x tests/system/test_cores.py
+.PHONY: tsan-system
 tsan: $(patsubst %,$(B)/tsan/%,$(tsan_tests)) ## the tests that use threads, under ThreadSanitizer
 	@RUNNER="setarch -R" tests/run_units $^
 .PHONY: tsan

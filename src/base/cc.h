@@ -79,6 +79,28 @@ typedef __UINTPTR_TYPE__ uptr;
 #define HAVE_ASAN 1
 #endif
 #endif
+#if defined(__SANITIZE_THREAD__)
+#define HAVE_TSAN 1
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+#define HAVE_TSAN 1
+#endif
+#endif
+#ifdef HAVE_TSAN
+void *__tsan_get_current_fiber(void);
+void *__tsan_create_fiber(unsigned flags);
+void __tsan_destroy_fiber(void *fiber);
+void __tsan_switch_to_fiber(void *fiber, unsigned flags);
+#define FIBER_TSAN_HERE() __tsan_get_current_fiber()
+#define FIBER_TSAN_MAKE() __tsan_create_fiber(0)
+#define FIBER_TSAN_DROP(f) __tsan_destroy_fiber(f)
+#define FIBER_TSAN_TO(f) __tsan_switch_to_fiber((f), 0)
+#else
+#define FIBER_TSAN_HERE() NULL
+#define FIBER_TSAN_MAKE() NULL
+#define FIBER_TSAN_DROP(f) ((void)(f))
+#define FIBER_TSAN_TO(f) ((void)(f))
+#endif
 #ifdef HAVE_ASAN
 void __asan_poison_memory_region(const volatile void *addr, usize size);
 void __asan_unpoison_memory_region(const volatile void *addr, usize size);

@@ -21,6 +21,8 @@ struct fiber {
   void *asan_fake;         // sanitizer bookkeeping
   const void *asan_stack;  // the core's stack bottom and size
   usize asan_len;
+  void *tsan;  // ThreadSanitizer's own idea of this fiber and of the core's stack
+  void *tsan_caller;
 };
 
 void fiber_start(struct fiber *f, struct span stack, void (*entry)(struct fiber *self, void *arg),
