@@ -109,7 +109,8 @@ void urmqtt_main(void) {
     say("warning: no timer is left: no $SYS, no console");
   }
   if (config != NULL) {
-    log_configure(config, core);
+    log_configure(config);
+    log_attach(config, core);
     control_configure(core, config);
   }
   loop_stage(core, "console over MQTT", control_stage, NULL);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Words that several cores touch:
 //   stopping  core 0 releases it (cores_stop_stage), the others acquire it each turn.
+//   call      core 0 fills it in and releases its state, the core that it is for acquires that,
+//             does it and releases it again; core 0 acquires that.
 //   ended     each other core adds 1 as its last act; core 0 acquires it.
 #include "admin/cores.h"
 
@@ -14,6 +16,8 @@
 #include "loop/mailbox.h"
 #include "store/store.h"
 
+#define CALL_NS 10000000000ull
+#define CALL_LOOK_NS 50000ull
 #define DRAIN_NS 2000000000ull  // after the last DISCONNECT: time for its FIN to be acknowledged
 
 static struct core *cores[PLAT_CORE_MAX];
@@ -21,6 +25,12 @@ static u32 count;
 static u64 drained_ns;
 static u32 stopping;
 static u64 ended;
+static bool running;
+static struct call {
+  u32 due ALIGNED(64);
+  void (*run)(struct core *core, void *arg);
+  void *arg;
+} calls[PLAT_CORE_MAX];
 
 static void random_for_tls(struct span out) {
   (void)plat_random(out);
@@ -50,6 +60,46 @@ static bool follow_stop(struct core *c, void *ctx) {
   return !c->stop;
 }
 
+// --- what core 0 wants done elsewhere
+
+static bool answer_call(struct core *c, void *ctx) {
+  struct call *call = ctx;
+  if (shared_acquire_u32(&call->due) == 0) {
+    return false;
+  }
+  call->run(c, call->arg);
+  shared_release_u32(&call->due, 0);
+  plat_wake(0);
+  return true;
+}
+
+// Nobody waits for core 0 meanwhile, so that it may wait for all.
+void cores_do(void (*run)(struct core *core, void *arg), void *arg) {
+  if (!running) {
+    for (u32 i = 1; i < count; i++) {
+      run(cores[i], arg);
+    }
+    return;
+  }
+  if (shared_acquire_u32(&stopping) != 0) {
+    return;  // a core that has ended answers no more
+  }
+  for (u32 i = 1; i < count; i++) {
+    ASSERT(calls[i].due == 0);
+    calls[i].run = run;
+    calls[i].arg = arg;
+    shared_release_u32(&calls[i].due, 1);
+    plat_wake(i);
+  }
+  u64 start = plat_now_ns();
+  for (u32 i = 1; i < count; i++) {
+    while (shared_acquire_u32(&calls[i].due) != 0) {
+      ASSERT(plat_now_ns() - start < CALL_NS);  // a turn never takes that long
+      plat_idle(0, plat_now_ns() + CALL_LOOK_NS);
+    }
+  }
+}
+
 // Parts in the order of a turn: receive, what has become durable, broker's slices, input, output,
 // what is to be written, send (net_flush).
 static bool make(struct carve *carve, const struct limits *l, u32 id) {
@@ -76,6 +126,7 @@ static bool fill(struct carve *carve, const struct limits *l, struct core *c) {
     return false;
   }
   if (c->id != 0) {
+    loop_stage(c, "calls", answer_call, &calls[c->id]);
     loop_stage(c, "stop", follow_stop, &since_ns[c->id]);
   }
   if (c->id == 0 && serve_store() != NULL) {
@@ -142,7 +193,7 @@ bool cores_serve(const struct config *c) {
   bool good = true;
   for (u32 i = 1; i < count; i++) {
     serve_security_also(cores[i], c);
-    log_configure(c, cores[i]);
+    log_attach(c, cores[i]);
     good &= serve_listeners(cores[i], c, true);
   }
   return good;
@@ -192,6 +243,7 @@ bool cores_stop_stage(struct core *c, void *unused) {
 }
 
 void cores_loop(void) {
+  running = count > 1;
   plat_cores_start();
   loop_run(cores[0]);
 }

@@ -19,6 +19,9 @@ struct core *cores_at(u32 i);
 // Rules, passwords, limits of the log and listeners on the cores other than 0, which has them.
 // False: said on the console.
 bool cores_serve(const struct config *c);
+// Runs `run` on every core but 0, each on its own, and returns when all have: for what is rare
+// (a reload, counters), and short. Before cores_loop and with one core: at once, here. Of core 0.
+void cores_do(void (*run)(struct core *core, void *arg), void *arg);
 // Lets the other cores run; returns when core 0 and all others are done.
 void cores_loop(void);
 // The end was asked for: also of the other cores. A stage of core 0's loop.

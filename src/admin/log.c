@@ -147,13 +147,14 @@ bool log_stage(struct core *core, void *unused) {
   return did;
 }
 
-void log_configure(const struct config *c, struct core *core) {
-  struct server_log_config config = {
-      .types = c->log_types, .connections = c->connection_messages, .line = log_line};
+void log_configure(const struct config *c) {
   ring.on = c->log_topic;
   ring.types = c->log_types;
-  if (core->id == 0) {
-    syslog_configure(c);
-  }
+  syslog_configure(c);
+}
+
+void log_attach(const struct config *c, struct core *core) {
+  struct server_log_config config = {
+      .types = c->log_types, .connections = c->connection_messages, .line = log_line};
   server_set_log(core->server, &config);
 }

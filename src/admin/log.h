@@ -7,7 +7,9 @@
 #include "loop/core.h"
 
 // Types wanted, and whether lines go to topics at all.
-void log_configure(const struct config *c, struct core *core);
+void log_configure(const struct config *c);
+// Lines of this core's server come here, of the types wanted.
+void log_attach(const struct config *c, struct core *core);
 // The core that runs this is no core 0: from now on its lines go to core 0 by mail.
 void log_from(struct core *core);
 // On core 0: a line of another core's, as MAIL_ADMIN brought it.

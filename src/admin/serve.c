@@ -276,9 +276,9 @@ static struct tls_context *make_context(const struct config_listener *l) {
   return context;
 }
 
-struct tls_context *serve_context(const struct config_listener *l) {
+struct tls_context *serve_context(const struct config_listener *l, bool quiet) {
   struct tls_context *context = make_context(l);
-  if (context != NULL) {
+  if (context != NULL && !quiet) {
     print_context(l, context);
   }
   return context;
@@ -368,7 +368,7 @@ bool serve_listeners(struct core *core, const struct config *c, bool listen) {
       continue;
     }
     if (serve_has_tls(l)) {
-      config.tls = core->id == 0 ? serve_context(l) : make_context(l);
+      config.tls = serve_context(l, core->id != 0);
     }
     if (serve_has_tls(l) && config.tls == NULL) {
       good = false;

@@ -59,8 +59,9 @@ void serve_security_also(struct core *core, const struct config *c);
 // console.
 bool serve_listeners(struct core *core, const struct config *c, bool listen);
 bool serve_has_tls(const struct config_listener *l);
-// A context of this listener's files. NULL: said on the console. OWNED.
-OWNED struct tls_context *serve_context(const struct config_listener *l);
+// A context of this listener's files; quiet: nothing is said of a good one. NULL: said on the
+// console. OWNED.
+OWNED struct tls_context *serve_context(const struct config_listener *l, bool quiet);
 // The listener for the server, without its context.
 struct listener_config serve_listener_config(const struct config *c, u32 index);
 // Starts the bridges and names the name servers; `start` false: only checks (--check). A reload

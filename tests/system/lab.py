@@ -111,6 +111,7 @@ class Broker:
     def __init__(self, folder, pki, config=CONFIG, tap="tap0", memory=256, binary=os.environ.get("BINARY", "asan"), ready=None,
                  seconds=600, files=(), cores=CORES, disk=None):
         self.conf = os.path.join(folder, "conf")
+        self.pki = pki
         os.makedirs(self.conf, exist_ok=True)
         if config is not None:
             with open(os.path.join(self.conf, "urmqtt.conf"), "w") as f:

@@ -41,3 +41,35 @@ def test_connections_spread(namespace, pki, tmp_path, cores, queues):
     each = connections(b.lines)
     assert len(each) == cores and sum(each) == CLIENTS, each
     assert min(each) >= CLIENTS / cores / 4, each
+
+
+def test_reload_is_for_all(namespace, start):
+    """Every core takes the new configuration: connections of a listener that is gone end on all, the new one is on all."""
+    b = start(cores=3)
+    before = [lab.Raw(tls=lab.context(b.pki) if i % 6 == 0 else None).open(f"before-{i}") for i in range(24)]
+    b.configure(lab.CONFIG.replace(f"listener {lab.PLAIN}\n", "listener 1884\n"))
+    b.type("reload")
+    b.wait("reload: done; 20 connections that are no longer allowed were ended")
+    ended = [c for i, c in enumerate(before) if i % 6 != 0]
+    assert all(c.told(0x87) for c in ended)
+    for c in before[::6]:
+        c.send(lab.PING)
+        assert c.receive()[0] == 0xd0
+    after = [lab.Raw(port=1884).open(f"after-{i}") for i in range(24)]
+    for _ in range(3):  # and again: contexts and rules of both generations come and go
+        b.configure(lab.CONFIG.replace(f"listener {lab.PLAIN}\n", "listener 1884\nmax_connections 900\n"))
+        b.type("reload")
+        b.wait("reload: done; 0 connections")
+        b.lines.clear()
+        b.configure(lab.CONFIG.replace(f"listener {lab.PLAIN}\n", "listener 1884\n"))
+        b.type("reload")
+        b.wait("reload: done; 0 connections")
+        b.lines.clear()
+        again = lab.Raw(tls=lab.context(b.pki)).open("again")
+        again.close()
+    for c in after:
+        c.send(lab.PING)
+        assert c.receive()[0] == 0xd0
+    assert b.stop() == 0
+    each = connections(b.lines)
+    assert len(each) == 3 and min(each) > 8, each
