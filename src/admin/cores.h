@@ -14,7 +14,7 @@ struct config;
 
 // Takes memory for every core's parts and puts them together. False: there is too little.
 bool cores_init(struct carve *carve, const struct limits *l);
-u32 cores_count(void);
+u32 cores_count(void);  // 1 at least, once there is a core
 struct core *cores_at(u32 i);
 // Rules, passwords, limits of the log and listeners on the cores other than 0, which has them.
 // False: said on the console.

@@ -8,6 +8,7 @@
 //     match it [MQTT-4.7.2-1].
 #include "admin/sys.h"
 
+#include "admin/cores.h"
 #include "admin/load.h"
 #include "admin/serve.h"
 #include "admin/serve_store.h"
@@ -30,6 +31,11 @@ struct own {  // values computed here
   struct serve_store_stats store;
 };
 
+struct admission {  // of net/admit.h, what is shown
+  u32 slots, used, expected, waiting;
+  struct admit_stats stats;
+};
+
 enum source { FROM_BROKER, FROM_SERVER, FROM_NET, FROM_ADMISSION, FROM_OWN, SOURCE_COUNT };
 struct item {
   const char *name;
@@ -43,7 +49,7 @@ struct item {
 #define DROPPED(name, why) BROKER("publish/messages/dropped/" name, dropped[why])
 #define SERVER(name, field) ITEM(name, FROM_SERVER, server_stats, field)
 #define NET(name, field) ITEM(name, FROM_NET, net_stats, field)
-#define ADMISSION(name, field) ITEM("network/admission/" name, FROM_ADMISSION, admit, field)
+#define ADMISSION(name, field) ITEM("network/admission/" name, FROM_ADMISSION, admission, field)
 #define OWN(name, field) ITEM(name, FROM_OWN, own, field)
 
 static const struct item items[] = {
@@ -180,17 +186,46 @@ static bool publish(struct core *core, const char *topic, const char *text) {
   return broker_publish(core->broker, bytes_str(topic), bytes_str(text), 2, true, core->now_ns);
 }
 
-static u64 read_item(const struct item *i, const void *const sources[SOURCE_COUNT]) {
+// The figures of each core, as it copied them itself (cores_do).
+static struct figures {
+  struct broker_stats broker;
+  struct server_stats server;
+  struct net_stats net;
+  struct admission admission;
+} figures[PLAT_CORE_MAX];
+
+static void copy_figures(struct core *core, void *unused) {
+  struct figures *f = &figures[core->id];
+  (void)unused;
+  f->broker = *broker_stats(core->broker);
+  f->server = *server_stats(core->server);
+  f->net = *net_stats(core->net);
+  const struct admit *a = net_admission(core->net);
+  f->admission = (struct admission){a->slots, a->used, a->expected, a->waiting, a->stats};
+}
+
+static u64 read_one(const struct item *i, const struct figures *f) {
+  const void *const sources[SOURCE_COUNT] = {&f->broker, &f->server, &f->net, &f->admission,
+                                             &sys.own};
   const u8 *p = (const u8 *)sources[i->source] + i->at;
   ASSERT(i->size == 4 || i->size == 8);
   return i->size == 8 ? load_le64(p) : load_le32(p);
 }
 
-static void publish_items(struct core *core, const void *const sources[SOURCE_COUNT]) {
+// Of all cores together. (A maximum is the sum of theirs, so at most too large.)
+static u64 read_item(const struct item *i) {
+  u64 sum = 0;
+  for (u32 k = 0; k < (i->source == FROM_OWN ? 1 : cores_count()); k++) {
+    sum += read_one(i, &figures[k]);
+  }
+  return sum;
+}
+
+static void publish_items(struct core *core) {
   char topic[96];
   char text[40];
   for (u32 k = 0; k < ARRAY_COUNT(items); k++) {
-    u64 v = read_item(&items[k], sources);
+    u64 v = read_item(&items[k]);
     if (v == sys.last[k]) {
       continue;
     }
@@ -200,14 +235,14 @@ static void publish_items(struct core *core, const void *const sources[SOURCE_CO
   }
 }
 
-static void publish_loads(struct core *core, const void *const sources[SOURCE_COUNT]) {
+static void publish_loads(struct core *core) {
   static const char *const windows[LOAD_WINDOWS] = {"1min", "5min", "15min"};
   char topic[96];
   char text[40];
   u64 ms = MAX((core->now_ns - sys.stepped_ns) / 1000000, 1ull);
   sys.stepped_ns = core->now_ns;
   for (u32 k = 0; k < ARRAY_COUNT(loads); k++) {
-    load_step(&sys.load[k], read_item(&loads[k], sources), ms);
+    load_step(&sys.load[k], read_item(&loads[k]), ms);
     for (u32 i = 0; i < LOAD_WINDOWS; i++) {
       u64 v = load_hundredths(&sys.load[k], i);
       if (v == sys.load_last[k][i]) {
@@ -278,50 +313,50 @@ void sys_check_expiry(struct core *core) {
 // --- time
 
 static void collect(struct core *core) {
-  const struct broker_stats *b = broker_stats(core->broker);
-  const struct net_stats *n = net_stats(core->net);
-  ASSERT(b->clients_total >= b->clients_connected);
-  sys.own.uptime_s = core->now_ns / SEC_NS;
-  sys.own.time_s = plat_wall().unix_ns / SEC_NS;
-  sys.own.disconnected = b->clients_total - b->clients_connected;
-  sys.own.heap = b->message_bytes_stored + tls_heap_used();
-  sys.own.heap_maximum = MAX(sys.own.heap_maximum, sys.own.heap);
-  for (u32 i = 0; i < ARRAY_COUNT(sys.own.sent); i++) {
-    sys.own.sent[i] = b->packets_sent[i] + server_stats(core->server)->packets_sent[i];
+  copy_figures(core, NULL);
+  cores_do(copy_figures, NULL);
+  struct own *o = &sys.own;
+  o->uptime_s = core->now_ns / SEC_NS;
+  o->time_s = plat_wall().unix_ns / SEC_NS;
+  o->disconnected = o->dropped_frames = 0;
+  o->heap = tls_heap_used();
+  memset(o->sent, 0, sizeof o->sent);
+  for (u32 k = 0; k < cores_count(); k++) {
+    const struct figures *f = &figures[k];
+    ASSERT(f->broker.clients_total >= f->broker.clients_connected);
+    o->disconnected += f->broker.clients_total - f->broker.clients_connected;
+    o->heap += f->broker.message_bytes_stored;
+    for (u32 i = 0; i < ARRAY_COUNT(o->sent); i++) {
+      o->sent[i] += f->broker.packets_sent[i] + f->server.packets_sent[i];
+    }
+    for (u32 i = 0; i < ARRAY_COUNT(f->net.rx_dropped); i++) {
+      o->dropped_frames += f->net.rx_dropped[i];
+    }
   }
-  sys.own.syslog_sent = syslog_stats()->sent;
-  sys.own.syslog_dropped = syslog_stats()->dropped;
-  sys.own.dropped_frames = 0;
-  for (u32 i = 0; i < ARRAY_COUNT(n->rx_dropped); i++) {
-    sys.own.dropped_frames += n->rx_dropped[i];
-  }
-  serve_store_stats(&sys.own.store);
+  o->heap_maximum = MAX(o->heap_maximum, o->heap);
+  o->syslog_sent = syslog_stats()->sent;
+  o->syslog_dropped = syslog_stats()->dropped;
+  serve_store_stats(&o->store);
 }
 
 static void publish_all(struct core *core) {
-  const void *const sources[SOURCE_COUNT] = {broker_stats(core->broker), server_stats(core->server),
-                                             net_stats(core->net), net_admission(core->net),
-                                             &sys.own};
   collect(core);
   if (!sys.version_out) {
     sys.version_out = publish(core, PREFIX "version", "urMQTT version " URMQTT_VERSION);
   }
-  publish_items(core, sources);
-  publish_loads(core, sources);
+  publish_items(core);
+  publish_loads(core);
   publish_expiry(core);
 }
 
 void sys_metrics(struct core *core, struct writer *w) {
-  const void *const sources[SOURCE_COUNT] = {broker_stats(core->broker), server_stats(core->server),
-                                             net_stats(core->net), net_admission(core->net),
-                                             &sys.own};
   collect(core);
   for (u32 k = 0; k < ARRAY_COUNT(items); k++) {
     write_str(w, "urmqtt_");
     for (const char *p = items[k].name; *p != 0; p++) {
       write_u8(w, *p == '/' || *p == ' ' ? '_' : (u8)*p);
     }
-    fmt(w, " %llu\n", (unsigned long long)read_item(&items[k], sources));
+    fmt(w, " %llu\n", (unsigned long long)read_item(&items[k]));
   }
 }
 
