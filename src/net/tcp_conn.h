@@ -54,8 +54,9 @@ struct tcp_conn {
   u16 remote_port, local_port;
   u8 state;
   u8 nic;
-  u8 snd_shift;  // the peer's window scale
-  u8 rcv_shift;  // ours
+  u8 snd_shift : 4;  // the peer's window scale, 0 to 14
+  u8 rcv_shift : 4;  // ours
+  u8 reo_mult;
   // receiving
   u32 rcv_nxt;
   u32 rcv_adv;  // right edge we have promised
@@ -88,7 +89,8 @@ struct tcp_conn {
       u32 rtt_sent_us;
     };
   };
-  u32 challenge_ms;  // of the last challenge acknowledgement, 0 = never
+  u16 challenge_ms;  // of the last challenge acknowledgement, modulo 2^16; 0 = never
+  u16 epoch;         // admit.h, when TCP_EXPECTED
   u16 rto_ms;
   u16 stuck_s;    // second of the clock (tcp_second) since when data has waited; 0 = none does
   u16 dsack_len;  // so many bytes from sack_first came twice, when has_dsack (RFC 2883)
@@ -104,13 +106,11 @@ struct tcp_conn {
   bool fast_dup : 1;  // in fast recovery, without a flight
   bool force : 1;     // a timeout: send what the window takes, however little
   bool has_dsack : 1;
-  bool keep : 1;        // keep-alives wanted
-  bool reordering : 1;  // RFC 8985: this path has reordered
-  u8 rcv_grow : 3;      // doublings of the receive window
-  u8 reo_persist : 5;   // RFC 8985 6.2.4
-  u8 reo_mult;
+  bool keep : 1;          // keep-alives wanted
+  bool reordering : 1;    // RFC 8985: this path has reordered
+  u8 rcv_grow : 3;        // doublings of the receive window
+  u8 reo_persist : 5;     // RFC 8985 6.2.4
   u8 admission : 2;       // enum tcp_admission
-  u16 epoch;              // when TCP_EXPECTED
   u32 grow_seq, grow_us;  // rcv_nxt and time when this round of measuring began
   u32 timer;
   u32 hash_next;    // index + 1

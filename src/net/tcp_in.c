@@ -109,8 +109,8 @@ static void on_new_ack(struct net *net, struct tcp_conn *c, const struct segment
 
 // An acknowledgement that tells a peer (or a forger) where the window is.
 static void challenge(struct net *net, struct tcp_conn *c) {
-  u32 now = tcp_clock(net);
-  if (c->challenge_ms == 0 || now - c->challenge_ms >= TCP_CHALLENGE_MS) {
+  u16 now = (u16)MAX((u16)tcp_clock(net), 1u);
+  if (c->challenge_ms == 0 || (u16)(now - c->challenge_ms) >= TCP_CHALLENGE_MS) {
     c->challenge_ms = now;
     c->ack_now = true;
     tcp_touch(net, c);

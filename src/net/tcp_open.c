@@ -67,8 +67,8 @@ void tcp_take_syn_options(const struct net *net, struct tcp_conn *c, const struc
     c->ts_recent_s = (u32)(net->core->now_ns / TCP_S);
   }
   c->sack_ok = s->opt.sack_permitted;
-  c->snd_shift = s->opt.has_shift ? s->opt.shift : 0;
-  c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0;
+  c->snd_shift = s->opt.has_shift ? s->opt.shift & 15u : 0u;
+  c->rcv_shift = s->opt.has_shift ? TCP_WINDOW_SHIFT : 0u;
   u32 most = tcp_mss_of(pmtu_of(&net->nic[c->nic], c->remote), c->remote);
   u32 told = s->opt.mss != 0 ? s->opt.mss : ip_is4(c->remote) ? 536u : 1220u;  // RFC 9293 3.7.1
   c->mss = (u16)(MAX(MIN(told, most), 88u) - (c->ts_ok ? 12 : 0));

@@ -94,6 +94,7 @@ u32 plat_tx_done(u32 id, u32 nic, void *out[], u32 max) {
 static bool on_accept(void *user, struct tcp_conn *c, void **owner) {
   (void)user;
   *owner = c;
+  tcp_through(c);
   taken++;
   return true;
 }
