@@ -151,6 +151,7 @@ int main(void) {
     return 1;
   }
   loop_stage(&core, "flush", net_flush, core.net);
+  core.net->admit.slots = CONNS;  // they all come at once here, and do not try again
   connecting = true;
   run(CONNS);
   connecting = false;
