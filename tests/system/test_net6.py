@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Proves: src/net speaks IPv6 with Linux over a TAP device: TCP both ways byte for byte, also with a smaller MTU in the
 middle (RFC 8201) and through a gateway outside the prefix; ICMPv6; neighbours both ways; addresses, routers and MTU by
-radvd; MQTT over mTLS. Storms of ARP and neighbour discovery and lying routers and DHCP servers disturb no client."""
+radvd; MQTT over mTLS. Storms of ARP and neighbour discovery and lying routers disturb no client."""
 import ipaddress
 import os
 import random
@@ -143,7 +143,7 @@ def arp(operation, mac, sender, target):
 
 
 def test_storms_and_lies(echo6):
-    """40 000 frames of ARP and ND from as many strangers, routers that promise and revoke, unwanted DHCP offers: two
+    """40 000 frames of ARP and ND from as many strangers, routers that promise and revoke: two
     clients, one of each family, are answered all the while."""
     clients = [connect(7, 20), connect(7, 20, host=OURS)]
     ours = ipaddress.IPv6Address(OURS).packed
