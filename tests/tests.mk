@@ -53,7 +53,7 @@ fuzz-coverage: fuzz-build ## which lines of each source the fuzz targets' corpor
 
 # --- ThreadSanitizer: what runs on several threads.
 TSAN_OPT := -O1 -fPIE -fsanitize=thread -DURMQTT_VERSION='"$(VERSION)"'
-tsan_src := $(filter base/% loop/% mqtt/% broker/% plat/% store/%,$(patsubst src/%,%,$(filter-out src/store/vfs%,$(core_lib_src))))
+tsan_src := $(filter base/% loop/% mqtt/% broker/% plat/% store/%,$(patsubst src/%,%,$(core_lib_src)))
 tsan_tests := loop/mailbox_test plat/steer_test plat/outbox_test broker/cross_thread_test
 $(B)/tsan/%.o: src/%.c
 	@mkdir -p $(@D)
@@ -61,9 +61,10 @@ $(B)/tsan/%.o: src/%.c
 $(B)/tsan/unit_plat.o: tests/unit_plat.c
 	@mkdir -p $(@D)
 	$(CLANG) $(HOST) $(TSAN_OPT) -c $< -o $@
-$(B)/tsan/%_test: src/%_test.c $(B)/tsan/unit_plat.o $(patsubst %.c,$(B)/tsan/%.o,$(tsan_src)) $(B)/asan/arch/x86_64/switch.o
+$(B)/tsan/%_test: src/%_test.c $(B)/tsan/unit_plat.o $(patsubst %.c,$(B)/tsan/%.o,$(tsan_src)) $(B)/asan/arch/x86_64/switch.o $(B)/hosted/plat/hosted/stack_guard.o \
+  $(SQLITE_X86_LIB)
 	@mkdir -p $(@D)
-	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion $(TSAN_OPT) -MF $@.d $(filter %.c %.o,$^) -lcmocka -lpthread -o $@
+	$(CLANG) $(HOST) -Wno-missing-prototypes -Wno-conversion $(TSAN_OPT) -MF $@.d $(filter %.c %.o %.a,$^) -fuse-ld=lld -Wl,--gc-sections -lcmocka -lpthread -o $@
 # The whole program, for the system tests: BINARY=tsan. The libraries are as in the release, so what they do between
 # cores is theirs to prove (third_party/boringssl_cores.c); TSan sees all of ours.
 tsan_core_o := $(patsubst src/%.c,$(B)/tsan/%.o,$(core_src) $(filter-out %_test.c,$(wildcard src/plat/hosted/*.c)) $(plat_src))
@@ -76,7 +77,7 @@ $(B)/tsan/tls/%.o: src/tls/%.c | $(BORINGSSL_STAMP)
 $(B)/tsan/argon/%.o: src/argon/%.c | $(ARGON2_STAMP)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(ARGON2_INC) $(TSAN_OPT) -c $< -o $@
-$(B)/tsan/store/vfs%.o: src/store/vfs%.c | $(SQLITE_STAMP)
+$(B)/tsan/store/%.o: src/store/%.c | $(sqlite_c)
 	@mkdir -p $(@D)
 	$(CLANG) $(CORE) $(SQLITE_INC) $(TSAN_OPT) -c $< -o $@
 $(B)/tsan/urmqtt: $(tsan_core_o) $(B)/hosted/arch/x86_64/switch.o $(BORINGSSL_X86_LIB) $(SQLITE_X86_LIB) $(ARGON2_X86_LIB)
