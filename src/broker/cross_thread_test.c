@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Proves: brokers of three cores on three threads that sleep and wake each other, their clients
 // connecting under the same few ids (so sessions move all the time), subscribing (also to groups),
-// publishing and leaving at random: no data race (make tsan), of one publisher's messages (QoS 0 and
-// 1) none comes before an older one, every invariant holds at the end and every pool is empty.
+// publishing and leaving at random: no data race (make tsan), of one publisher's messages (QoS 0
+// and 1) none comes before an older one, every invariant holds at the end and every pool is empty.
 #pragma GCC diagnostic ignored "-Wunused-function"
 #include "broker/cross_test_support.h"
 
