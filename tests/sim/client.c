@@ -16,8 +16,21 @@ static void put_line(struct line *l) {
   *l = (struct line){.used = false};
 }
 
+// Its session, when it was to end with the connection, is gone for the client, too: one that the
+// broker has at a later CONNECT was made by a CONNECT in between whose answer was lost, and knows
+// neither the old one's subscriptions nor its packet identifiers. Not answered, such a CONNECT may
+// have ended an older session or not: only a clean start tells.
+static void end_session(struct client *c) {
+  if (!c->persistent && c->stage == STAGE_UP) {
+    model_session_gone(c);
+  } else if (!c->persistent && c->stage == STAGE_CONNACK) {
+    c->must_clean = true;
+  }
+}
+
 static void lose_connection(struct client *c) {
   tls_end(c);
+  end_session(c);
   c->line = NULL;
   c->stage = STAGE_IDLE;
   c->in_len = c->out_from = c->out_len = 0;
