@@ -158,6 +158,8 @@ static enum err read_state(struct db *db) {
   if (code == SQLITE_ROW) {
     db->applied = db->committed = (u64)sqlite3_column_int64(s, 0);
     db->queue_id = (u64)sqlite3_column_int64(s, 1);
+    db->whole = db->applied;
+    db->whole_queue_id = db->queue_id;
   }
   sqlite3_finalize(s);
   return code == SQLITE_DONE ? ERR_CORRUPT : db_error(db, code);
@@ -267,14 +269,18 @@ static enum err end_transaction(struct db *db, u64 lsn) {
   return much ? db_checkpoint(db) : ERR_OK;
 }
 
-enum err db_commit(struct db *db) {
-  TRY(db_begin(db));
+static enum err commit_as(struct db *db, u64 lsn, u64 queue_id) {
   TRY(flush_sequences(db));
   struct sqlite3_stmt *s = db_take(db, DB_STATE_SET);
-  (void)sqlite3_bind_int64(s, 1, (sqlite3_int64)db->applied);
-  (void)sqlite3_bind_int64(s, 2, (sqlite3_int64)db->queue_id);
+  (void)sqlite3_bind_int64(s, 1, (sqlite3_int64)lsn);
+  (void)sqlite3_bind_int64(s, 2, (sqlite3_int64)queue_id);
   TRY(db_run(db, s));
-  return end_transaction(db, db->applied);
+  return end_transaction(db, lsn);
+}
+
+enum err db_commit(struct db *db) {
+  TRY(db_begin(db));
+  return commit_as(db, db->applied, db->queue_id);
 }
 
 bool db_full(const struct db *db) {
@@ -286,7 +292,7 @@ enum err db_spend(struct db *db, u64 len) {
   if (db->spent < db->budget / 2) {
     return ERR_OK;
   }
-  TRY(end_transaction(db, db->committed));
+  TRY(commit_as(db, db->whole, db->whole_queue_id));
   return db_begin(db);
 }
 

@@ -3,8 +3,8 @@
 // retained messages and control states, up to one LSN. SQLite over vfs.h; everything here waits, so
 // it runs on the store's fiber. The schema: docs/formats/database.md.
 //
-// DB1 What is committed is the state after all records up to `applied`, or that and a part of later
-//     ones: applied again, they give what they would have given (record.h R1).
+// DB1 What is committed is the state after all records up to `applied`, or that and a part of the
+//     group behind it: applied again, it gives what it would have given (record.h R1).
 // DB2 A record's group is applied whole before its LSN is stored (R2).
 // DB3 No transaction is longer than a quarter of the WAL: it is cut in the middle of a record
 //     rather.
@@ -63,13 +63,14 @@ struct db {
   struct vfs vfs;
   struct sqlite3 *handle;
   struct sqlite3_stmt *statement[DB_STATEMENTS];
-  u64 applied;    // LSN of the last record
-  u64 committed;  // the one that the database says
-  u64 stable;     // LSN; in the database file itself, without the WAL
-  u64 queue_id;   // of the last entry added
-  bool open;      // a transaction
-  u64 spent;      // bytes of the WAL that it may take, a guess from above
-  u64 budget;     // DB3
+  u64 applied;                // LSN of the last record
+  u64 committed;              // the one that the database says
+  u64 stable;                 // LSN; in the database file itself, without the WAL
+  u64 queue_id;               // of the last entry added
+  u64 whole, whole_queue_id;  // `applied` and `queue_id` when the last group ended
+  bool open;                  // a transaction
+  u64 spent;                  // bytes of the WAL that it may take, a guess from above
+  u64 budget;                 // DB3
   // The body that RECORD_CHUNKs go on with.
   u64 message;  // the group's message; 0 = none, or not kept
   bool control;

@@ -54,7 +54,10 @@ static void expect(struct db *db, u64 target, u32 seq) {
   g->removes++;
 }
 
-// A full table takes no more: what is not expected goes the long way.
+// A full table takes no more: what is not expected goes the long way. Of a message that a QUEUE
+// names, no entry is needless: the QUEUE takes the message from one, here and in the memory of a
+// start that comes in the middle of this run. (What takes such an entry away is behind the QUEUE:
+// a QUEUE that the table does not take is followed by removals that it does not take either.)
 void db_expect(struct db *db, const struct record *r) {
   u64 target;
   u32 seq;
@@ -199,6 +202,7 @@ static enum err add_entries(struct db *db, u64 message, const struct record_publ
                             struct bytes refs) {
   struct record_ref ref;
   u32 pos = 0;
+  bool needed = gone_slot(db, message, NEEDED)->target != 0;
   while (record_ref_next(refs, &pos, &ref)) {
     enum err e = judge_target(db, ref.target, message, &ref.seq);
     if (e == ERR_NOT_FOUND) {
@@ -206,7 +210,7 @@ static enum err add_entries(struct db *db, u64 message, const struct record_publ
     }
     TRY(e);
     struct db_gone *g = gone_slot(db, ref.target, ref.seq);
-    if (g->target != 0 && g->removes > 0 && !g->skipped) {
+    if (!needed && g->target != 0 && g->removes > 0 && !g->skipped) {
       g->skipped = true;
       db->queue_id++;
       db->elided++;
@@ -237,11 +241,10 @@ static enum err apply_publish(struct db *db, u64 lsn, const struct record *r) {
     TRY(db_spend(db, PAGES(1)));
   }
   db->message = lsn;
-  bool named = gone_slot(db, lsn, NEEDED)->target != 0;  // by a QUEUE that comes
-  bool needed = p->keep || r->more || !whole || named;
+  bool needed = p->keep || r->more || !whole;
   if (needed) {
     TRY(add_message(db, lsn, p));
-    db->orphan = !p->keep && !named;
+    db->orphan = !p->keep;
   }
   if (p->keep) {
     ASSERT(p->part.len >= p->topic_len);  // a topic is never in a chunk
@@ -573,6 +576,10 @@ enum err db_apply(struct db *db, u64 lsn, const struct record *r) {
   }
   TRY(apply(db, lsn, r));
   db->applied = lsn;
+  if (!r->more) {
+    db->whole = lsn;
+    db->whole_queue_id = db->queue_id;
+  }
   db->records++;
   return ERR_OK;
 }

@@ -196,22 +196,33 @@ static void remove_some(u32 i) {
   push(&r, false);
 }
 
-// A member takes one of the group's: from the group's queue into his.
-static void take_from_group(u32 i) {
+// A message goes from one queue (its entry there: `from_seq`) to another.
+static void move(u64 message, u64 from, u32 from_seq, u64 to, u32 seq) {
   u8 out[12], refs[64];
-  struct client *c = &client[i];
-  u64 m = group_message[--group_messages];
   struct writer w = writer_init(span_of(refs, sizeof refs));
-  struct record_ref ref = {.target = c->session, .seq = c->next, .qos = 1};
+  struct record_ref ref = {.target = to, .seq = seq, .qos = 1};
   record_write_ref(&ref, &w);
   struct record q = {.kind = RECORD_QUEUE,
-                     .queue = {.message = m, .from = group, .refs = writer_bytes(&w)}};
+                     .queue = {.message = message, .from = from, .refs = writer_bytes(&w)}};
   push(&q, true);
-  c->pending[c->count++] = c->next++;
   w = writer_init(span_of(out, sizeof out));
-  record_write_remove(group, (u32)m, &w);
+  record_write_remove(from, from_seq, &w);
   struct record r = {.kind = RECORD_REMOVE, .remove = writer_bytes(&w)};
   push(&r, false);
+}
+
+// A member takes one of the group's, from the group's queue into his; or gives it back.
+static void take_from_group(u32 i) {
+  struct client *c = &client[i];
+  u64 m = group_message[group_messages - 1];
+  u32 seq = c->next++;
+  move(m, group, (u32)m, c->session, seq);
+  if (rnd(3) == 0) {
+    move(m, c->session, seq, group, 0);
+  } else {
+    c->pending[c->count++] = seq;
+    group_messages--;
+  }
 }
 
 static void small_change(u32 i) {
@@ -546,6 +557,78 @@ static void rules(void **state) {
 }
 
 // R6: what had the highest sequence is gone.
+// A session 1, its group 2, and a message 3 in the group's queue.
+static void a_group(void) {
+  u8 refs[32];
+  items = bytes_used = 0;
+  fresh(1);
+  struct record r = {.kind = RECORD_SESSION};
+  r.session.client_id = BYTES_LIT("a");
+  r.session.expiry_s = 100;
+  push(&r, false);
+  r = (struct record){.kind = RECORD_SUBSCRIBE};
+  r.subscribe = (struct record_subscribe){
+      .session = 1, .qos = 1, .name = BYTES_LIT("g"), .filter = BYTES_LIT("f")};
+  push(&r, false);
+  struct writer w = writer_init(span_of(refs, sizeof refs));
+  record_write_ref(&(struct record_ref){.target = 2, .qos = 1}, &w);
+  r = (struct record){.kind = RECORD_PUBLISH};
+  r.publish = (struct record_publish){
+      .qos = 1, .topic_len = 1, .part = BYTES_LIT("f"), .refs = writer_bytes(&w)};
+  push(&r, false);
+}
+
+// To a member and back to the group, all in one run: no entry of it is needless, since a start may
+// come behind any of the run's transactions and finds the message nowhere else.
+static void moved_in_one_run(void **state) {
+  (void)state;
+  a_group();
+  move(3, 2, 3, 1, 0);
+  move(3, 1, 0, 2, 0);
+  struct record r;
+  for (u32 i = 0; i < items; i++) {
+    assert_true(read_item(i, &r));
+    db_expect(&db, &r);
+  }
+  for (u32 i = 0; i < items; i++) {
+    assert_true(read_item(i, &r));
+    assert_int_equal(give(i + 1, &r), ERR_OK);
+    assert_int_equal(rows("queue"), i < 2 ? 0 : r.kind == RECORD_QUEUE ? 2 : 1);
+  }
+  assert_int_equal(rows("message"), 1);
+  close_test();
+}
+
+// A transaction that is cut in the middle of a record holds all groups before that record: else
+// the move would be half there, its message out of the one queue and not yet in the other.
+static void cut_behind_a_move(void **state) {
+  static u8 body[60000] = "f";
+  (void)state;
+  a_group();
+  assert_int_equal(apply_to(items, 1, false), ERR_OK);
+  assert_int_equal(db_commit(&db), ERR_OK);
+  move(3, 2, 3, 1, 0);
+  struct record r = {.kind = RECORD_PUBLISH};
+  r.publish = (struct record_publish){.qos = 1, .retain = true, .keep = true, .topic_len = 1};
+  r.publish.payload_len = sizeof body - 1;
+  r.publish.part = bytes_of(body, sizeof body);
+  push(&r, false);
+  db.budget = 20 * VFS_FRAME;
+  u64 before = db.transactions;
+  for (u32 i = 3; i < items; i++) {
+    assert_true(read_item(i, &r));
+    assert_int_equal(give(i + 1, &r), ERR_OK);
+  }
+  assert_int_equal(db.transactions, before + 1);
+  db_close(&db);
+  block_memory_cut(&rig_mem);
+  rig_power(1, BLOCK_FAULT_NONE, 1);
+  assert_int_equal(start(false), ERR_OK);
+  assert_int_equal(db.applied, 5);
+  assert_int_equal(rows("queue WHERE target=1"), 1);
+  close_test();
+}
+
 static void sequences_stay(void **state) {
   (void)state;
   fresh(1);
@@ -579,9 +662,14 @@ static void versions(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(rules),        cmocka_unit_test(sequences_stay),
-      cmocka_unit_test(versions),     cmocka_unit_test(cut_as_you_like),
-      cmocka_unit_test(cut_by_power), cmocka_unit_test(operations_fail),
+      cmocka_unit_test(rules),
+      cmocka_unit_test(sequences_stay),
+      cmocka_unit_test(versions),
+      cmocka_unit_test(cut_as_you_like),
+      cmocka_unit_test(cut_by_power),
+      cmocka_unit_test(operations_fail),
+      cmocka_unit_test(moved_in_one_run),
+      cmocka_unit_test(cut_behind_a_move),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
