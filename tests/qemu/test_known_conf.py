@@ -35,7 +35,7 @@ def test_home_assistant(tmp_path, firmware):
     with Machine(iso=iso, firmware=firmware, forwards=forwards, memory=512) as m:
         m.expect("network 0: 10.0.2.15/24", 240)
         said = m.output()
-        for line in ("warning: user has no effect", "warning: log_timestamp_format", "warning: persistence: served from RAM",
+        for line in ("warning: user has no effect", "warning: log_timestamp_format", "warning: persistence: kept on a disk",
                      "ready: mqtt on 0.0.0.0:1883", "ready: wss on 0.0.0.0:8884"):
             assert line in said, said
         known_conf.check_home_assistant("127.0.0.1", {p: known_conf.LISTENERS[g] for p, g in forwards}, context)

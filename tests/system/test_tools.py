@@ -187,7 +187,7 @@ def test_mosquitto_of_debian(tmp_path):
     assert p.returncode == 0 and p.stderr == "", p.stderr
     assert fates(p) == {"pid_file": "ignored", "persistence": "mapped", "persistence_location": "ignored",
                         "log_dest": "mapped", "include_dir": "kept"}
-    for said in ("no `listener` line", "Write `listener 1883`", "missing: network", "missing: listener", "served from RAM"):
+    for said in ("no `listener` line", "Write `listener 1883`", "missing: network", "missing: listener", "without one in RAM only"):
         assert said in p.stdout
     assert carried(out, tmp_path) == ["urmqtt.conf"]
     # What stands in its folder comes along, and what that names.
