@@ -6,8 +6,9 @@
 // beside the seconds after which clients give up. Established traffic does not wait for it.
 #define DELAY_TARGET_NS 40000000ull
 #define WINDOW_NS 100000000ull
-#define SHARE_WEIGHT 64u
-#define SHARE_MIN 256u  // of 65536
+#define LIFE_MS (ADMIT_EPOCHS * ADMIT_EPOCH_MS)
+#define BELIEF_MS 4096u  // that flows come to something, while little is known
+#define FADE 8u          // a part of what is known is forgotten each epoch
 #define IN_ORDER_MS 500u
 #define EXPIRED_MAX 64u  // entries that one admit_next looks at
 
@@ -20,7 +21,6 @@ enum err admit_init(struct admit *a, struct carve *carve, u32 entries, u32 floor
   }
   *a = (struct admit){.slots = floor,
                       .floor = floor,
-                      .share = 65536,
                       .ceiling = ceiling,
                       .count = entries,
                       .free_head = ADMIT_NONE,
@@ -41,51 +41,41 @@ enum err admit_init(struct admit *a, struct carve *carve, u32 entries, u32 floor
 
 // --- Slots
 
-static struct admit_epoch *epoch_of(struct admit *a, u16 epoch) {
-  bool recent = (u16)(a->now - epoch) < ADMIT_EPOCHS;
-  return recent ? &a->epoch[epoch % ADMIT_EPOCHS] : NULL;
-}
-
-// What has begun of the last second's flows is known to be true of them already; the rest of them
-// may still follow.
 bool admit_free(const struct admit *a) {
-  u64 seen = a->born > 0 ? (u64)a->begun * 65536 / a->born : 0;
-  return a->used + a->expected * MAX(seen, a->share) / 65536 < a->slots;
+  u64 begun_ms = MIN(a->begun_ms, a->all_ms) + BELIEF_MS;
+  return a->used + a->expected * begun_ms / (a->all_ms + BELIEF_MS) < a->slots;
 }
 
 u16 admit_enter(struct admit *a) {
-  struct admit_epoch *e = &a->epoch[a->now % ADMIT_EPOCHS];
-  e->born++;
-  a->born++;
-  e->expected++;
+  a->epoch[a->now_ms / ADMIT_EPOCH_MS % ADMIT_EPOCHS]++;
   a->expected++;
   a->stats.entered++;
-  return a->now;
+  return (u16)a->now_ms;
 }
 
-static void expect_less(struct admit *a, struct admit_epoch *e) {
-  ASSERT(e->expected > 0);
-  e->expected--;
+// Nothing is expected of a flow any more, for the better or the worse. How long it was, in ms; for
+// LIFE_MS and more: it had been given up.
+static u32 expect_less(struct admit *a, u16 entered) {
+  u32 age = (u16)((u16)a->now_ms - entered);
+  u64 epoch = (a->now_ms - MIN((u64)age, a->now_ms)) / ADMIT_EPOCH_MS;
+  if (a->now_ms / ADMIT_EPOCH_MS - epoch >= ADMIT_EPOCHS) {
+    return LIFE_MS;
+  }
+  ASSERT(a->epoch[epoch % ADMIT_EPOCHS] > 0);
+  a->epoch[epoch % ADMIT_EPOCHS]--;
   a->expected--;
+  return age;
 }
 
 // Its end was heard of: nothing is to be learned of it about those that are silent.
-void admit_end(struct admit *a, u16 epoch) {
-  struct admit_epoch *e = epoch_of(a, epoch);
-  if (e != NULL) {
-    expect_less(a, e);
-    e->born--;
-    a->born--;
-  }
+void admit_end(struct admit *a, u16 entered) {
+  u32 age = expect_less(a, entered);
+  a->all_ms -= age < LIFE_MS ? MIN((u64)age, a->all_ms) : 0;
 }
 
-void admit_begin(struct admit *a, u16 epoch) {
-  struct admit_epoch *e = epoch_of(a, epoch);
-  if (e != NULL) {
-    e->begun++;
-    a->begun++;
-    expect_less(a, e);
-  }
+void admit_begin(struct admit *a, u16 entered) {
+  u32 age = expect_less(a, entered);
+  a->begun_ms += age < LIFE_MS ? age : 0;
   a->used++;
   a->stats.begun++;
 }
@@ -100,20 +90,12 @@ void admit_delay(struct admit *a, u64 delay_ns) {
   a->delays++;
 }
 
-// The oldest epoch is judged and makes room. Its weight is what it has seen, at most a half.
-static void next_epoch(struct admit *a) {
-  a->now++;
-  struct admit_epoch *e = &a->epoch[a->now % ADMIT_EPOCHS];
-  if (e->born > 0) {
-    u32 share = (u32)((u64)e->begun * 65536 / e->born);
-    u32 weight = MIN(e->born, SHARE_WEIGHT);  // of 2 * SHARE_WEIGHT
-    i64 step = ((i64)share - a->share) * weight / (2 * (i64)SHARE_WEIGHT);
-    a->share = MAX((u32)((i64)a->share + step), SHARE_MIN);
-  }
-  a->expected -= e->expected;
-  a->born -= e->born;
-  a->begun -= e->begun;
-  *e = (struct admit_epoch){0};
+// The oldest epoch makes room: nothing is expected of its flows any more.
+static void next_epoch(struct admit *a, u64 epoch) {
+  a->expected -= a->epoch[epoch % ADMIT_EPOCHS];
+  a->epoch[epoch % ADMIT_EPOCHS] = 0;
+  a->all_ms -= a->all_ms / FADE;
+  a->begun_ms -= a->begun_ms / FADE;
 }
 
 // Without a measurement nothing is known that more slots would be good for.
@@ -131,12 +113,15 @@ static void steer(struct admit *a) {
 }
 
 void admit_tick(struct admit *a, u64 now_ns) {
+  u64 now_ms = now_ns / 1000000;
+  u64 epoch = a->now_ms / ADMIT_EPOCH_MS;
+  u64 passed = MIN(now_ms / ADMIT_EPOCH_MS - epoch, (u64)ADMIT_EPOCHS);
   a->short_of |= !admit_free(a);
-  u16 epoch = (u16)(now_ns / 1000000 / ADMIT_EPOCH_MS);
-  for (u32 i = 0; i < ADMIT_EPOCHS && a->now != epoch; i++) {
-    next_epoch(a);
+  a->all_ms += a->expected * MIN(now_ms - a->now_ms, (u64)LIFE_MS);
+  for (u64 i = 1; i <= passed; i++) {
+    next_epoch(a, epoch + i);
   }
-  a->now = epoch;  // after a long sleep: all are empty
+  a->now_ms = now_ms;
   if (now_ns >= a->window_end_ns) {
     steer(a);
     a->window_end_ns = now_ns + WINDOW_NS;

@@ -5,9 +5,11 @@
 //
 // I1  A flow is on its way in from its SYN on. It is expected until what needs work of us (a whole
 //     ClientHello) is there, then it holds a slot until its CONNECT is judged, or it ends.
-// I2  A SYN is answered while slots held + flows expected x the share of recent ones that came to
-//     anything <= slots. So silent connections and forged SYNs cost their own small memory and
-//     take no slots from others once they are noticed, which takes a second.
+// I2  A SYN is answered while slots held + what the flows expected now will come to < slots. That
+//     is their number x the share of all flows' time of being expected that was spent by flows
+//     which came to something (Little's law: of the flows seen at a moment, as many). So silent
+//     connections and forged SYNs, which are expected for long, cost their own small memory and
+//     take no slots from others, however few these are; after a second nothing is expected.
 //     The number of slots is steered by how long work that could have been done at once waited for
 //     us, never by a time in which a peer had to answer: a far peer is expected longer, which uses
 //     the slots up without delay, and their number grows.
@@ -64,22 +66,17 @@ struct admit_stats {
   u64 given_up;  // of these: made room for another
 };
 
-// Flows by when their SYN was answered, so that no list of them is needed: a flow keeps the number
-// of its epoch.
+// Flows expected, by when their SYN was answered, so that no list of them is needed.
 #define ADMIT_EPOCHS 8u
 #define ADMIT_EPOCH_MS 128u
-struct admit_epoch {
-  u32 born, begun;  // of those whose end was not heard of
-  u32 expected;     // neither begun nor ended
-};
 
 struct admit {
   u32 slots, used;
   u32 floor, ceiling;
-  u32 share;                  // of 65536: of those of an epoch that came to anything
-  u32 expected, born, begun;  // of all epochs
-  u16 now;                    // number of the present epoch
-  struct admit_epoch epoch[ADMIT_EPOCHS];
+  u32 expected;  // of all epochs
+  u32 epoch[ADMIT_EPOCHS];
+  u64 now_ms;
+  u64 all_ms, begun_ms;  // time of being expected: of all flows, of those that began; both fade
   u64 window_end_ns;
   u64 delay_sum_ns;  // of this window
   u32 delays;
@@ -102,12 +99,12 @@ enum err admit_init(struct admit *a, struct carve *carve, u32 entries, u32 floor
 void admit_tick(struct admit *a, u64 now_ns);
 
 bool admit_free(const struct admit *a);  // I2: one more may be answered
-// A SYN is answered; its flow keeps the result. Then either admit_begin and admit_give, or
-// admit_end.
+// A SYN is answered; its flow keeps the result, a time, for at most a minute. Then either
+// admit_begin and admit_give, or admit_end.
 u16 admit_enter(struct admit *a);
-void admit_begin(struct admit *a, u16 epoch);
+void admit_begin(struct admit *a, u16 entered);
 void admit_give(struct admit *a);
-void admit_end(struct admit *a, u16 epoch);
+void admit_end(struct admit *a, u16 entered);
 // How long a piece of handshake work waited for its turn.
 void admit_delay(struct admit *a, u64 delay_ns);
 

@@ -90,7 +90,7 @@ struct tcp_conn {
     };
   };
   u16 challenge_ms;  // of the last challenge acknowledgement, modulo 2^16; 0 = never
-  u16 epoch;         // admit.h, when TCP_EXPECTED
+  u16 entered;       // admit.h, when TCP_EXPECTED
   u16 rto_ms;
   u16 stuck_s;    // second of the clock (tcp_second) since when data has waited; 0 = none does
   u16 dsack_len;  // so many bytes from sack_first came twice, when has_dsack (RFC 2883)

@@ -37,7 +37,7 @@ enum err tcp_half_init(struct net *net, struct carve *carve, const struct net_li
 void tcp_begin(struct tcp_conn *c) {
   if (c->admission == TCP_EXPECTED) {
     c->admission = TCP_HELD;
-    admit_begin(&c->net->admit, c->epoch);
+    admit_begin(&c->net->admit, c->entered);
   }
 }
 
@@ -54,7 +54,7 @@ void tcp_through(struct tcp_conn *c) {
 
 void tcp_admission_end(struct tcp_conn *c) {
   if (c->admission == TCP_EXPECTED) {
-    admit_end(&c->net->admit, c->epoch);
+    admit_end(&c->net->admit, c->entered);
   } else if (c->admission == TCP_HELD) {
     admit_give(&c->net->admit);
   }
@@ -161,7 +161,7 @@ static void answer(struct net *net, const struct admit_syn *syn, u32 isn_floor) 
   h->syn = *syn;
   h->isn = isn_floor != 0 && seq_lt(isn, isn_floor) ? isn_floor : isn;  // RFC 6191
   h->born_ns = net->core->now_ns;
-  h->epoch = admit_enter(&net->admit);
+  h->entered = admit_enter(&net->admit);
   u32 *bucket = bucket_of(net, &flow);
   h->hash_next = *bucket;
   *bucket = pool_index(&net->halves, h) + 1;
@@ -242,8 +242,8 @@ static void challenge(struct net *net, struct tcp_half *h) {
 }
 
 // The connection a flow has earned; NULL: none is free, its sender will try again.
-static struct tcp_conn *open_conn(struct net *net, const struct admit_syn *syn, u32 isn, u16 epoch,
-                                  u64 born_ns) {
+static struct tcp_conn *open_conn(struct net *net, const struct admit_syn *syn, u32 isn,
+                                  u16 entered, u64 born_ns) {
   struct tcp_flow flow = flow_of(syn);
   struct tcp_conn *c = tcp_new(net, &flow);
   if (c == NULL) {
@@ -253,7 +253,7 @@ static struct tcp_conn *open_conn(struct net *net, const struct admit_syn *syn, 
   }
   fill(net, c, syn, isn);
   c->admission = TCP_EXPECTED;
-  c->epoch = epoch;
+  c->entered = entered;
   c->end_ns = born_ns + LIFE_QUIET_NS;
   return c;
 }
@@ -277,7 +277,7 @@ static bool judge(struct net *net, struct tcp_half *h, const struct segment *s) 
   }
   if (ends || (s->flags & TCPF_SYN) != 0) {
     if (ends && s->seq == rcv_nxt) {  // RFC 5961 3.2
-      admit_end(&net->admit, h->epoch);
+      admit_end(&net->admit, h->entered);
       forget(net, h);
     } else {
       challenge(net, h);
@@ -328,7 +328,7 @@ static enum half_result by_cookie(struct net *net, const struct nic *nic,
   if (*out == NULL) {
     return HALF_TAKEN;
   }
-  (*out)->epoch = admit_enter(&net->admit);
+  (*out)->entered = admit_enter(&net->admit);
   *spent = mark;
   net->stats.tcp_cookies_good++;
   return HALF_OPEN;
@@ -350,7 +350,7 @@ enum half_result tcp_half_input(struct net *net, const struct nic *nic, const st
   if (!wanted(net, flow, s)) {
     return HALF_TAKEN;
   }
-  *out = open_conn(net, &h->syn, h->isn, h->epoch, h->born_ns);
+  *out = open_conn(net, &h->syn, h->isn, h->entered, h->born_ns);
   if (*out == NULL) {
     return HALF_TAKEN;
   }
@@ -375,7 +375,7 @@ void tcp_half_timer(struct core *core, u32 timer, void *owner) {
     struct tcp_half *h = CONTAINER_OF(l, struct tcp_half, age);
     next = l->next;
     if (now - h->born_ns >= life) {
-      admit_end(&net->admit, h->epoch);
+      admit_end(&net->admit, h->entered);
       forget(net, h);
     } else if (now - h->born_ns >= REPEAT_NS) {
       if (!h->acked && !h->repeated) {

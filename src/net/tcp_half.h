@@ -20,7 +20,7 @@ struct tcp_half {
   u32 hash_next;     // index + 1
   u32 isn;           // ours
   u32 challenge_ms;  // of the last challenge acknowledgement, 0 = never
-  u16 epoch;
+  u16 entered;
   u32 rtt_us;     // from our SYN-ACK to its acknowledgement; 0 = not known
   bool acked;     // our SYN-ACK was
   bool repeated;  // and it was sent again

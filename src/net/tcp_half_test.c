@@ -180,7 +180,7 @@ static void silence(void **state) {
     assert_true(is_half((u16)(PORT + i)));
     unit_now_ns -= 1500 * SIM_MS;
     sim.core.now_ns = unit_now_ns;
-    sim.net->admit.share = 0;
+    sim.net->admit.all_ms = 1ull << 30;
   }
   turn_ms(3200);
   turn_ms(200);
@@ -239,9 +239,15 @@ static void cut_short(void **state) {
   turn_ms(1);
 }
 
+static void flows_come_to_something(void) {
+  sim.net->admit.all_ms = 1ull << 30;
+  sim.net->admit.begun_ms = 1ull << 40;
+}
+
 static void waiting(void **state) {
   (void)state;
   start(&lazy);
+  flows_come_to_something();
   u32 slots = sim.net->admit.slots;
   u32 irs[64];
   for (u16 i = 0; i < slots; i++) {
@@ -276,7 +282,7 @@ static void waiting(void **state) {
 static void flood(void) {
   for (u16 i = 0; pool_taken(&sim.net->halves) < HALVES; i++) {
     inject((u16)(7000 + i), TCPF_SYN, ISS, 0, 0);
-    sim.net->admit.share = 0;  // as a second of it would have it
+    sim.net->admit.all_ms = 1ull << 30;  // as a second of it would have it
   }
 }
 
