@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The wiring: which parts exist and in which order they start. Each platform calls urmqtt_main once
 // it is ready; it returns after a clean stop.
+#include "admin/command_line.h"
 #include "admin/console.h"
 #include "admin/control.h"
 #include "admin/cores.h"
@@ -59,8 +60,8 @@ static void find_store(struct carve *carve, bool check) {
 void urmqtt_main(void) {
   struct carve carve;
   struct limits limits;
-  bool check = strcmp(plat_command_line(), "check") == 0;
-  if (diagnose_word("diagnostics")) {
+  bool check = command_line_has("check");
+  if (command_line_has("diagnostics")) {
     diagnose_main();
   }
   say("urMQTT " URMQTT_VERSION ", an MQTT broker that is the operating system");

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "admin/diagnose.h"
 
+#include "admin/command_line.h"
 #include "admin/conf.h"
 #include "base/fmt.h"
 #include "loop/carve.h"
@@ -15,27 +16,10 @@
 #define TEXT_MAX (192u << 10)
 #define STACK (TLS_HANDSHAKE_STACK_BYTES + 65536u)
 #define LINE_PARTS 4096u
+#define NODES_MAX 4096u
 #define LARGE_MAX (128u << 20)
 
 static struct diagnose state;
-static u8 document[DOCUMENT_MAX], text[TEXT_MAX];
-
-bool diagnose_word(const char *word) {
-  struct bytes line = bytes_str(plat_command_line());
-  struct bytes want = bytes_str(word);
-  usize at = 0;
-  while (at < line.len) {
-    usize end = at;
-    while (end < line.len && line.ptr[end] != ' ') {
-      end++;
-    }
-    if (bytes_equal(bytes_sub(line, at, end - at), want)) {
-      return true;
-    }
-    at = end + 1;
-  }
-  return false;
-}
 
 bool diagnose_read_line(char *out, u32 cap, u32 seconds) {
   u64 end = plat_now_ns() + seconds * NS_PER_S;
@@ -208,28 +192,31 @@ void diagnose_main(void) {
   state.work = carve_take(&carve, DIAGNOSE_MEMORY, 1u << 20);
   u64 large = ALIGN_DOWN(MIN(carve_left(&carve) / 2, (u64)LARGE_MAX), 1ull << 20);
   state.large = carve_take(&carve, large, 1u << 20);
+  struct span document = carve_take(&carve, DOCUMENT_MAX, 64);
+  struct span text = carve_take(&carve, TEXT_MAX, 64);
+  struct span nodes = carve_take(&carve, NODES_MAX * sizeof(struct json_node), 64);
   state.large = state.large.ptr != NULL ? state.large : state.work;
-  state.hosted = diagnose_word("hosted");
+  state.hosted = command_line_has("hosted");
   struct span stack = plat_stack(STACK);
-  if (heap.ptr == NULL || state.work.ptr == NULL || stack.ptr == NULL) {
+  if (heap.ptr == NULL || state.work.ptr == NULL || stack.ptr == NULL || nodes.ptr == NULL) {
     plat_crash("E010", "This machine has too little memory for urMQTT: give it 64 MiB or more.");
   }
   plat_console(BYTES_LIT("\nDiagnostics: nothing is written to any disk unless you say so.\n"));
   tls_init(heap, random_for_tls);
-  if (diagnose_word("echo")) {
+  if (command_line_has("echo")) {
     serve_echo(&carve);
   }
-  state.rounds = diagnose_word("quick") ? 3 : 30;
-  state.out = json_out_init(span_of(document, sizeof document));
+  state.rounds = command_line_has("quick") ? 3 : 30;
+  state.out = json_out_init(document);
   fiber_start(&fiber, stack, everything, &state);
   while (fiber_resume(&fiber) != FIBER_DONE) {
   }
   ASSERT(state.out.w.err == ERR_OK);
   struct bytes doc = writer_bytes(&state.out.w);
   print_document(doc);
-  struct writer w = writer_init(span_of(text, sizeof text));
-  diagnose_text(doc, &w);
+  struct writer w = writer_init(text);
+  diagnose_text(doc, (struct json_node *)nodes.ptr, NODES_MAX, &w);
   plat_console(writer_bytes(&w));
   plat_console(BYTES_LIT("Diagnostics end here.\n"));
-  plat_end(diagnose_word("off") ? END_POWER_OFF : END_STOP);
+  plat_end(command_line_has("off") ? END_POWER_OFF : END_STOP);
 }

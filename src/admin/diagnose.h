@@ -9,8 +9,6 @@
 #include "base/block.h"
 #include "base/json.h"
 
-// A word of the command line.
-bool diagnose_word(const char *word);
 // Ends the machine.
 NORETURN void diagnose_main(void);
 
@@ -31,8 +29,8 @@ void diagnose_memory(struct diagnose *d);
 void diagnose_crypto(struct diagnose *d);
 void diagnose_disks(struct diagnose *d);
 void diagnose_verdict(struct diagnose *d);
-// The document as lines of text.
-void diagnose_text(struct bytes document, struct writer *w);
+// The document as lines of text; `nodes`: room to read it.
+void diagnose_text(struct bytes document, struct json_node *nodes, u32 count, struct writer *w);
 // Waits for a line typed on a console; false: none came within `seconds`.
 bool diagnose_read_line(char *out, u32 cap, u32 seconds);
 

@@ -114,10 +114,11 @@ static void test_not_understood(void **state) {
 static void test_text(void **state) {
   (void)state;
   static u8 out[2000];
+  struct json_node nodes[64];
   struct writer w = writer_init(span_of(out, sizeof out));
   diagnose_text(BYTES_LIT("{\"a\":1,\"b\":{\"c\":true,\"d\":\"x\"},\"e\":[{\"f\":2},{\"f\":3}],"
                           "\"g\":{\"h\":{\"i\":4}}}"),
-                &w);
+                nodes, ARRAY_COUNT(nodes), &w);
   const char *want = "a: 1\nb:\n  c true, d x\ne:\n  f 2\n  f 3\ng:\n  h:\n    i 4\n";
   assert_int_equal(w.pos, strlen(want));
   assert_memory_equal(out, want, w.pos);

@@ -4,8 +4,6 @@
 #include "base/fmt.h"
 #include "plat/plat.h"
 
-#define NODES_MAX 4096u
-
 static void put_value(const struct json *j, u32 node, struct writer *w) {
   const struct json_node *n = &j->node[node];
   write_bytes(w, bytes_sub(j->text, n->off, n->len));
@@ -64,11 +62,10 @@ static void put_members(const struct json *j, u32 node, struct writer *w, u32 de
   }
 }
 
-void diagnose_text(struct bytes document, struct writer *w) {
-  static struct json_node nodes[NODES_MAX];
+void diagnose_text(struct bytes document, struct json_node *nodes, u32 count, struct writer *w) {
   struct json j;
   struct json_fault fault;
-  if (json_parse(document, nodes, NODES_MAX, &j, &fault) != ERR_OK) {
+  if (json_parse(document, nodes, count, &j, &fault) != ERR_OK) {
     write_str(w, "(too much for text: see the document)\n");
     return;
   }

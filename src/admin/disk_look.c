@@ -7,25 +7,11 @@
 #define STEP_NS 10000000ull
 #define WAIT_NS 120000000000ull  // above the drivers' own deadlines and resets
 
-bool command_line_has(const char *word) {
-  struct bytes left = bytes_str(plat_command_line());
-  while (left.len > 0) {
-    usize n = bytes_find(left, ' ');
-    n = MIN(n, left.len);
-    if (bytes_equal_str(bytes_sub(left, 0, n), word)) {
-      return true;
-    }
-    left = bytes_skip(left, MIN(n + 1, left.len));
-  }
-  return false;
-}
-
 bool disk_look_wanted(const struct block_info *i) {
   return !i->removable && !i->dead;
 }
 
-u8 disk_look_open(struct disk *d, struct block *b, struct span memory) {
-  disk_open_start(d, b, tls_sha256, memory);
+u8 disk_look_turn(struct disk *d) {
   u64 until = plat_now_ns() + WAIT_NS;
   while (!disk_turn(d, plat_now_ns())) {
     if (plat_now_ns() > until) {
@@ -34,6 +20,11 @@ u8 disk_look_open(struct disk *d, struct block *b, struct span memory) {
     plat_idle(0, plat_now_ns() + STEP_NS);
   }
   return d->verdict;
+}
+
+u8 disk_look_open(struct disk *d, struct block *b, struct span memory) {
+  disk_open_start(d, b, tls_sha256, memory);
+  return disk_look_turn(d);
 }
 
 static bool read_slot(struct block *b, u64 at, struct span block) {

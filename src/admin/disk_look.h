@@ -18,9 +18,9 @@ void disk_look(struct block *b, const struct install_image *image, struct span m
                struct disk_look *out);
 // Opens it; the verdict. memory: DISK_MEMORY bytes as block.h B2.
 u8 disk_look_open(struct disk *d, struct block *b, struct span memory);
+// Turns what was started on `d` until it is done; the verdict, DISK_IO after too long.
+u8 disk_look_turn(struct disk *d);
 // One phrase of it.
 void disk_look_describe(struct writer *w, const struct disk_look *l);
 // A disk may be installed on: it answers, and is no CD.
 bool disk_look_wanted(const struct block_info *i);
-// Is `word` one of the command line's words?
-bool command_line_has(const char *word);

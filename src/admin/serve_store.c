@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "admin/serve_store.h"
 
+#include "admin/command_line.h"
 #include "admin/disk_look.h"
 #include "admin/serve.h"
 #include "broker/broker.h"
@@ -8,7 +9,6 @@
 #include "tls/digest.h"
 
 #define STEP_NS 10000000ull
-#define FIND_NS 60000000000ull  // for one disk: above the drivers' own deadlines and resets
 
 static struct store *store;
 static struct block *disk;
@@ -24,37 +24,14 @@ struct store *serve_store(void) {
 
 // --- Which disk
 
-static bool asked_for(const char *word) {
-  struct bytes line = bytes_str(plat_command_line());
-  struct bytes want = bytes_str(word);
-  for (usize i = 0; i + want.len <= line.len; i++) {
-    if (bytes_starts_with(bytes_skip(line, i), want)) {
-      return true;
-    }
-  }
-  return false;
-}
-
-static u8 turn_until_done(struct disk *d) {
-  u64 until = plat_now_ns() + FIND_NS;
-  while (!disk_turn(d, plat_now_ns())) {
-    if (plat_now_ns() > until) {
-      return DISK_IO;
-    }
-    plat_idle(0, plat_now_ns() + STEP_NS);
-  }
-  return d->verdict;
-}
-
 static u8 look_at(struct block *b, struct span memory) {
   static struct disk d;
-  disk_open_start(&d, b, tls_sha256, memory);
-  u8 v = turn_until_done(&d);
-  if (v == DISK_EMPTY && asked_for("new-disk")) {
+  u8 v = disk_look_open(&d, b, memory);
+  if (v == DISK_EMPTY && command_line_has("new-disk")) {
     u8 seed[DISK_SEED];
     (void)plat_random(span_of(seed, sizeof seed));
     disk_format_start(&d, b, tls_sha256, memory, seed);
-    v = turn_until_done(&d);
+    v = disk_look_turn(&d);
     mem_wipe(seed, sizeof seed);
   }
   return v;
@@ -67,7 +44,7 @@ static bool worth_saying(u8 v, bool named) {
 
 bool serve_store_find(struct carve *carve) {
   // By its name, or this machine was started from it.
-  bool named = asked_for("named-disk") || command_line_has("medium=disk");
+  bool named = command_line_has("named-disk") || command_line_has("medium=disk");
   if (command_line_has("medium=iso")) {
     return true;  // live: writes nothing
   }

@@ -5,6 +5,7 @@
 // U2  Whatever is refused is said with the reason, and that nothing was written.
 #include "admin/setup.h"
 
+#include "admin/command_line.h"
 #include "admin/disk_look.h"
 #include "admin/serve.h"
 #include "admin/slot.h"

@@ -7,6 +7,7 @@
 //     archive itself; an empty slot is passed over in silence.
 #include "admin/source.h"
 
+#include "admin/command_line.h"
 #include "admin/disk_look.h"
 #include "admin/medium.h"
 #include "admin/serve.h"

@@ -57,6 +57,12 @@ static inline bool ip_same_prefix(struct ip_addr a, struct ip_addr b, u32 len) {
   return ip_is_none(ip_prefix((struct ip_addr){a.hi ^ b.hi, a.lo ^ b.lo}, len));
 }
 
+// Those who are one for the sake of fairness: who has one address of a network has all of it, and
+// providers give out /64 to /56 (RFC 6177).
+static inline struct ip_addr ip_network(struct ip_addr a) {
+  return ip_prefix(a, ip_is4(a) ? 96 + 24 : 56);
+}
+
 // Text: four decimal numbers, or one of RFC 4291 2.2's three forms; no brackets, no zone.
 bool ip_parse(struct bytes text, struct ip_addr *out);
 bool ip_parse4(struct bytes text, u32 *out);

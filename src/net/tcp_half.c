@@ -173,7 +173,7 @@ static void answer(struct net *net, const struct admit_syn *syn, u32 isn_floor) 
 
 // By network, so that one cannot wait in front of all others.
 static u32 prefix_of(const struct net *net, struct ip_addr a) {
-  struct ip_addr p = ip_prefix(a, ip_is4(a) ? 96 + 24 : 56);
+  struct ip_addr p = ip_network(a);
   return (u32)siphash(&net->core->hash_key, bytes_of(&p, sizeof p));
 }
 

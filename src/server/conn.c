@@ -276,5 +276,5 @@ struct ip_addr conn_prefix(const struct conn *c) {
   } else if (c->tcp != NULL) {
     tcp_peer(c->tcp, &p);
   }
-  return ip_prefix(p.address, ip_is4(p.address) ? 96 + 24 : 64);
+  return ip_network(p.address);
 }

@@ -206,8 +206,8 @@ struct span raw_slice(struct conn *c, struct budget *b);
 void raw_used(struct conn *c, u32 len);
 void input_blocked(struct conn *c, struct budget *b);  // a shortage
 
-// What stands for the client's neighbourhood where clients share fairly: an IPv4 address' /24, an
-// IPv6 address' /64 (which one host may have whole).
+// What stands for the client's neighbourhood where clients share fairly: ip_network of its address,
+// as a proxy told it where one did.
 struct ip_addr conn_prefix(const struct conn *c);
 
 // Whether what arrives is read now.

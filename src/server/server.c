@@ -19,18 +19,13 @@ static u32 name_count(const struct server_limits *l) {
 
 // --- what tcp calls
 
-// Counts a new connection against its listener's rate; false: not now.
-static bool rate_allows(struct server_listener *l, u64 now_ns) {
+// When a new connection is due by its listener's rate; `late`: not now.
+static u64 rate_after(const struct server_listener *l, bool *late) {
+  u64 now_ns = l->server->core->now_ns;
   u64 share = l->config.connection_rate == 0 ? 0 : SEC_NS / l->config.connection_rate;
-  if (share == 0) {
-    return true;
-  }
-  u64 at = MAX(l->rate_ns, now_ns);
-  if (at + share > now_ns + SEC_NS) {
-    return false;
-  }
-  l->rate_ns = at + share;
-  return true;
+  u64 after = MAX(l->rate_ns, now_ns) + share;
+  *late = share != 0 && after > now_ns + SEC_NS;
+  return after;
 }
 
 // Whether a listener at `place` serves our address `local`: 0.0.0.0 is every IPv4 address.
@@ -47,8 +42,8 @@ static bool full_of(const struct server_listener *l) {
 
 static bool on_room(void *listener_user) {
   const struct server_listener *l = listener_user;
-  bool late = l->config.connection_rate != 0 &&
-              l->rate_ns + SEC_NS / l->config.connection_rate > l->server->core->now_ns + SEC_NS;
+  bool late;
+  (void)rate_after(l, &late);
   if (full_of(l) || late) {
     l->server->stats.refused++;
     return false;
@@ -58,17 +53,18 @@ static bool on_room(void *listener_user) {
 
 static bool on_accept(void *listener_user, struct tcp_conn *tcp, void **user) {
   struct server_listener *l = listener_user;
-  bool full = full_of(l);
+  bool late;
+  u64 after = rate_after(l, &late);
   struct tcp_peer peer;
   tcp_peer(tcp, &peer);
   bool elsewhere = !address_fits(l->config.address, peer.local);
   bool closed = l->config.closed || elsewhere || l->server->draining;
-  full = full || closed || !rate_allows(l, l->server->core->now_ns);
-  struct conn *c = full ? NULL : conn_new(l, tcp);
+  struct conn *c = full_of(l) || closed || late ? NULL : conn_new(l, tcp);
   if (c == NULL) {
     l->server->stats.refused++;
     return false;
   }
+  l->rate_ns = after;
   *user = c;
   tcp_keepalive(tcp, true);  // MQTT's own keep alive may be 0: a peer that is gone is found
   return true;
