@@ -56,7 +56,8 @@ static const char *const text[DB_STATEMENTS] = {
         " will_payload=NULL WHERE id=?1 AND will_topic IS NOT NULL",
     [DB_SEQUENCE] =
         "INSERT INTO sequence VALUES(?1, ?2)"
-        " ON CONFLICT(session) DO UPDATE SET next=max(next, ?2)",
+        " ON CONFLICT(session) DO UPDATE SET next=?2"
+        " WHERE ((?2 - next) & 4294967295) < 2147483648",
     [DB_SEQUENCE_END] = "DELETE FROM sequence WHERE session=?1",
     [DB_INBOUND_ADD] = "INSERT OR IGNORE INTO inbound VALUES(?1, ?2)",
     [DB_INBOUND_REMOVE] = "DELETE FROM inbound WHERE session=?1 AND packet_id=?2",

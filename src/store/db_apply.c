@@ -85,9 +85,10 @@ static enum err note_sequence(struct db *db, u64 session, u32 seq) {
     bind_u64(s, 2, q->next);
     TRY(db_run(db, s));
     TRY(db_spend(db, PAGES(2)));
-    q->next = 0;
   }
-  q->next = q->session == session ? MAX(q->next, seq + 1) : seq + 1;
+  if (q->session != session || (i32)(seq + 1 - q->next) > 0) {
+    q->next = seq + 1;
+  }
   q->session = session;
   return ERR_OK;
 }

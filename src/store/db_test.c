@@ -556,7 +556,6 @@ static void rules(void **state) {
   close_test();
 }
 
-// R6: what had the highest sequence is gone.
 // A session 1, its group 2, and a message 3 in the group's queue.
 static void a_group(void) {
   u8 refs[32];
@@ -629,6 +628,7 @@ static void cut_behind_a_move(void **state) {
   close_test();
 }
 
+// R6: what had the highest sequence is gone.
 static void sequences_stay(void **state) {
   (void)state;
   fresh(1);
@@ -639,6 +639,26 @@ static void sequences_stay(void **state) {
   tell_all(&told);
   assert_int_equal(told.count[RECORD_REMOVE], 3);
   assert_int_equal(told.count[RECORD_PUBLISH], 3);
+  close_test();
+}
+
+// R6 beyond 2^32, in one transaction and in the next.
+static void sequences_wrap(void **state) {
+  (void)state;
+  fresh(1);
+  a_session(1, "a");
+  a_message(2, "t", false, 1, U32_MAX - 1);
+  a_message(3, "t", false, 1, 2);
+  assert_int_equal(db_commit(&db), ERR_OK);
+  assert_int_equal(rows("sequence WHERE next=3"), 1);
+  for (u32 i = 1; i < 4; i++) {  // never further ahead than a half
+    a_message(3 + i, "t", false, 1, i << 30);
+    assert_int_equal(db_commit(&db), ERR_OK);
+  }
+  assert_int_equal(rows("sequence WHERE next=3221225473"), 1);
+  a_message(7, "t", false, 1, 1);
+  assert_int_equal(db_commit(&db), ERR_OK);
+  assert_int_equal(rows("sequence WHERE next=2"), 1);
   close_test();
 }
 
@@ -664,6 +684,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(rules),
       cmocka_unit_test(sequences_stay),
+      cmocka_unit_test(sequences_wrap),
       cmocka_unit_test(versions),
       cmocka_unit_test(cut_as_you_like),
       cmocka_unit_test(cut_by_power),
